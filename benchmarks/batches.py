@@ -27,6 +27,7 @@ from inboxd.api.context import EventContext
 from inboxd.model.lineage import Lineage
 from inboxd.registry.registry import make_registry
 from inboxd.store import batches
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
 
 STEPS = 10_000
@@ -127,7 +128,7 @@ async def graph(bench: Bench) -> Run:
             parent = Parent("event", 1, Lineage("story", plan.batches[0].batch_id, None))
             sent = [(draft, parent) for draft in ctx.drafts]
             planned = [batches.Planned(plan, parent)]
-            await batches.write(connection, SQL, sent, planned)
+            await batches.write(Session(connection, SQL), sent, planned)
         took = time.perf_counter() - started
         waiting = "select count(*) from inboxd.commands where needs > 0"
         if await connection.fetchval(waiting) != STEPS // 2:

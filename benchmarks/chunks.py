@@ -17,12 +17,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
-from drain import SQL, Drain
+from drain import Drain
 
 from harness.backlog import PAD, payload
 from harness.bench import Bench, main
 from harness.figures import Comparison, Line, Run, Target
 from inboxd.store import events, lines
+from inboxd.store.session import Session
 
 TOPIC = "bench-chunks"
 PEER = os.environ.get("INBOXD_BENCH_PGBOSS")
@@ -49,16 +50,16 @@ class Chunks(Drain):
         await connection.execute("checkpoint")
 
 
-async def raw_chunks(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
+async def raw_chunks(drain: Drain, session: Session, _bench: Bench) -> None:
     """The statements that take one chunk after the other, without a processor."""
     me, done, after = uuid4(), 0, 0
-    bucket = await connection.fetchval("select inboxd.bucket_of($1, '')", TOPIC)
+    bucket = await session.connection.fetchval("select inboxd.bucket_of($1, '')", TOPIC)
     while done < drain.rows:
-        async with connection.transaction():
-            await lines.try_buckets(connection, SQL, [(TOPIC, bucket)])
+        async with session.transaction():
+            await lines.try_buckets(session, [(TOPIC, bucket)])
             stretch = lines.IdRange(TOPIC, bucket, after, 2**62)
-            page = await lines.claim_arrivals(connection, SQL, [stretch], SIZE)
-            await events.settle(connection, SQL, [(row["id"], 0.0) for row in page], me)
+            page = await lines.claim_arrivals(session, [stretch], SIZE)
+            await events.settle(session, [(row["id"], 0.0) for row in page], me)
         after = page[-1]["id"]
         done += len(page)
 

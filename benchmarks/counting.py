@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import asyncpg
 from drain import SQL, Drain
 
 from harness.bench import Bench, main
 from harness.figures import Line, Run, Target, in_turns
 from inboxd.store import census, statistics
 from inboxd.store.census import DayCount
+from inboxd.store.session import Session
 
 # A drain lasts for some samples and writes of statistics.
 TIMES = 5
@@ -53,8 +53,9 @@ class Counted(Drain):
         connection = await bench.connect()
         try:
             own, server = time.process_time(), bench.server_seconds()
-            await _roll_up(connection)
-            await self._count(connection)
+            session = Session(connection, SQL)
+            await _roll_up(session)
+            await self._count(session)
             own, server = time.process_time() - own, bench.server_seconds() - server
         finally:
             await connection.close()
@@ -62,26 +63,29 @@ class Counted(Drain):
         worker = (run.worker or 0.0) + own * each
         return _cost(replace(run, worker=worker, server=(run.server or 0.0) + server * each))
 
-    async def _count(self, connection: asyncpg.Connection) -> None:
+    async def _count(self, session: Session) -> None:
         """Count the days of the drain as the leader does when they are over."""
         counted = 0
-        for day in await census.uncounted(connection, SQL):
+        for day in await census.uncounted(session):
             if day.table != self.table:
                 continue
-            began, found = await census.begin(connection, SQL, day.part, day.parent), DayCount()
+            began, found = (
+                await census.begin(session, day.part, day.parent),
+                DayCount(),
+            )
             for stretch in census.stretches(day):
-                await census.count(connection, SQL, day, stretch, found)
-            await census.end(connection, SQL, day, began, found)
+                await census.count(session, day, stretch, found)
+            await census.end(session, day, began, found)
             counted += found.statuses.total()
         if counted != self.rows:
             raise SystemExit(f"{self.what}: {counted} of {self.rows} rows were counted")
 
 
-async def _roll_up(connection: asyncpg.Connection) -> None:
+async def _roll_up(session: Session) -> None:
     rolled = PAGE
     while rolled == PAGE:
-        async with connection.transaction():
-            rolled = await statistics.roll_up(connection, SQL, PAGE)
+        async with session.transaction():
+            rolled = await statistics.roll_up(session, PAGE)
 
 
 def _cost(run: Run) -> Run:

@@ -29,6 +29,7 @@ from inboxd.model.lineage import Lineage, uuid7
 from inboxd.settings import Settings
 from inboxd.store import bodies, commands, events, workers
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Settlement
 from inboxd.store.statements import Statements
 
@@ -36,7 +37,7 @@ SQL = Statements("inboxd")
 EVENTS, COMMANDS = Settings().events, Settings().commands
 SMALL, LARGE = 200, 8_192
 
-Raw = Callable[["Drain", asyncpg.Connection, Bench], Awaitable[None]]
+Raw = Callable[["Drain", Session, Bench], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -93,23 +94,23 @@ class Drain:
         async with bench.fresh() as connection:
             await self.fill(connection)
             server, started = bench.server_seconds(), time.perf_counter()
-            await raw(self, connection, bench)
+            await raw(self, Session(connection, SQL), bench)
             took, server = time.perf_counter() - started, bench.server_seconds() - server
             await self._check(connection)
         return Run(self.rows / took, None, server * 1e6 / self.rows)
 
 
-async def raw_events(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
+async def raw_events(drain: Drain, session: Session, _bench: Bench) -> None:
     """The event processor's statements, without a processor."""
     me, done, lane = uuid4(), 0, Lane(("default", drain.type))
     while done < drain.rows:
-        async with connection.transaction():
-            page = await events.claim(connection, SQL, [lane], EVENTS.page_rows)
+        async with session.transaction():
+            page = await events.claim(session, [lane], EVENTS.page_rows)
             for portion in bodies.portions(page, EVENTS.page_bytes):
-                await bodies.read(connection, SQL, portion)
+                await bodies.read(session, portion)
             if drain.type == "bench.keep":
-                await commands.insert(connection, SQL, [_child(row) for row in page])
-            await events.settle(connection, SQL, [(row["id"], 0.0) for row in page], me)
+                await commands.insert(session, [_child(row) for row in page])
+            await events.settle(session, [(row["id"], 0.0) for row in page], me)
         lane.advance(page[-1]["run_at"], page[-1]["id"])
         done += len(page)
 
@@ -119,36 +120,38 @@ def _child(row: ClaimedEvent) -> tuple[CommandDraft, Parent]:
     return draft, Parent("event", row["id"], Lineage(None, row["event_id"], None))
 
 
-async def raw_commands(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
+async def raw_commands(drain: Drain, session: Session, _bench: Bench) -> None:
     """The command processor's statements, without a processor."""
-    me, done, lane = await _join(connection), 0, Lane(("default", drain.type, 0))
+    me, done, lane = await _join(session), 0, Lane(("default", drain.type, 0))
     while done < drain.rows:
-        page = await _claim(connection, me, lane)
+        page = await _claim(session, me, lane)
         ended = [Settlement(row["id"], row["fence"], "succeeded", 0.0, None) for row in page]
-        await commands.settle(connection, SQL, me.id, ended)
+        await commands.settle(session, me.id, ended)
         done += len(page)
 
 
-async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) -> None:
+async def raw_own(drain: Drain, session: Session, bench: Bench) -> None:
     """A transaction for each command, its insert and its settlement, on eight connections."""
-    me, lane = await _join(connection), Lane(("default", drain.type, 0))
+    me, lane = await _join(session), Lane(("default", drain.type, 0))
     claimed: asyncio.Queue[ClaimedCommand | None] = asyncio.Queue(2 * COMMANDS.page_rows)
 
     async def settle() -> None:
-        own = await bench.connect()
+        own = Session(await bench.connect(), SQL)
         while row := await claimed.get():
-            await own.execute("begin")
-            await own.execute("insert into ledger (n, note) values ($1, $2)", row["id"], "done")
+            await own.connection.execute("begin")
+            await own.connection.execute(
+                "insert into ledger (n, note) values ($1, $2)", row["id"], "done"
+            )
             ended = Settlement(row["id"], row["fence"], "succeeded", 0.0, None)
-            await commands.settle_own(own, SQL, me.id, ended, "COMMIT")
-        await own.close()
+            await commands.settle_own(own, me.id, ended, "COMMIT")
+        await own.connection.close()
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(8):
             tasks.create_task(settle())
         done = 0
         while done < drain.rows:
-            page = await _claim(connection, me, lane)
+            page = await _claim(session, me, lane)
             for row in page:
                 await claimed.put(row)
             done += len(page)
@@ -156,17 +159,15 @@ async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) ->
             await claimed.put(None)
 
 
-async def _join(connection: asyncpg.Connection) -> workers.WorkerIdentity:
+async def _join(session: Session) -> workers.WorkerIdentity:
     me = workers.WorkerIdentity(uuid4(), "raw", "raw", 1, "0", (), (), (), "")
-    await workers.join(connection, SQL, me)
+    await workers.join(session, me)
     return me
 
 
-async def _claim(
-    connection: asyncpg.Connection, me: workers.WorkerIdentity, lane: Lane
-) -> list[ClaimedCommand]:
+async def _claim(session: Session, me: workers.WorkerIdentity, lane: Lane) -> list[ClaimedCommand]:
     rows = COMMANDS.page_rows
-    page = await commands.claim(connection, SQL, me.id, {"default": rows}, [lane], rows)
+    page = await commands.claim(session, me.id, {"default": rows}, [lane], rows)
     lane.advance(page[-1]["run_at"], page[-1]["id"])
     return page
 

@@ -34,7 +34,8 @@ from inboxd.operations.doctor import examine
 from inboxd.operations.erase import subject_of, survey
 from inboxd.settings import Database, Settings
 from inboxd.store import events
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
 SQL = Statements("inboxd")
@@ -164,14 +165,15 @@ async def drain(bench: Bench, table: str) -> Run:
 async def claims(bench: Bench) -> Run:
     """How fast the statements alone claim and settle events."""
     connection = await bench.connect()
+    session = Session(connection, SQL)
     try:
         await fill_events(connection, bench.rows)
         me, done, lane = uuid4(), 0, Lane(("default", "bench.noop"))
         server, started = bench.server_seconds(), time.perf_counter()
         while done < bench.rows:
             async with connection.transaction():
-                page = await events.claim(connection, SQL, [lane], 1000)
-                await events.settle(connection, SQL, [(row["id"], 0.0) for row in page], me)
+                page = await events.claim(session, [lane], 1000)
+                await events.settle(session, [(row["id"], 0.0) for row in page], me)
             lane.advance(page[-1]["run_at"], page[-1]["id"])
             done += len(page)
         took, server = time.perf_counter() - started, bench.server_seconds() - server

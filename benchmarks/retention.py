@@ -26,7 +26,6 @@ from harness.bench import Bench, main
 from inboxd.embedded.datadir import wheel
 from inboxd.maintenance.partitions.retention import Retention
 from inboxd.settings import Settings
-from inboxd.store.statements import Statements
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
 
@@ -35,7 +34,6 @@ SESSIONS, RATE = 16, 5_000
 # the drop; with few rows both are shorter, since such a run only tests the script.
 BEFORE, AFTERMATH = 4.0, 6.0
 FEW = 10_000
-SQL = Statements("inboxd")
 EMIT = "insert into inboxd.events (type, payload) values ('bench.noop', '{}');".format(
     json.dumps({"n": 1, "pad": 170 * "x"})
 )
@@ -163,7 +161,7 @@ async def _leads() -> bool:
 async def drop_old(dsn: str, days: int) -> None:
     """One run of the task, like a worker's."""
     settings = Settings(database={"dsn": dsn}, history={"events": f"{days}d"})  # type: ignore[arg-type]
-    await Retention(settings, SQL, Metrics("0"), _leads).let_go()
+    await Retention(settings, Metrics("0"), _leads).let_go()
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """Answers of the admin API: JSON as the command line prints it, and problems (RFC 9457).
 
-Owns the status of each error, and the headers of every answer. Promises: a problem's detail is the
-text that the command line prints, with passwords masked; an unexpected error reveals nothing.
+Promises: passwords in a problem's detail are masked; an unexpected error reveals nothing.
 """
 
 import json
@@ -68,10 +67,7 @@ def found(document: object) -> Response:
 
 
 def json_of(value: object, *, indent: bool = False) -> bytes:
-    """Encode as JSON; a value that is nested too deep for orjson is never indented.
-
-    Raises RequestRefused if it is too deep for the standard library too.
-    """
+    """A value that is nested too deep for orjson is never indented. Raises RequestRefused."""
     try:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 if indent else 0)
     except orjson.JSONEncodeError:
@@ -83,7 +79,6 @@ def json_of(value: object, *, indent: bool = False) -> bytes:
 
 
 def problem(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error (RFC 9457); the caller reads `detail`."""
     told = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
     return Response(
         orjson.dumps(told),
@@ -98,7 +93,6 @@ def of_error(error: InboxdError) -> Response:
 
 
 def detail_of(error: InboxdError) -> str:
-    """The part of an error that the caller may read."""
     status = status_of(error)
     if isinstance(error, RequestRefused):
         return error.detail

@@ -1,12 +1,10 @@
 """The admin API: inspect events and commands, one or a list, and replay, dismiss or cancel one.
 
-Owns the paths below `/api`. Promises: every request needs a valid token; an action is one of
-`inboxd.operations`, is audited with the token's name, and needs a token with full access; requests
-are bounded in body, time, number at once and rate of each token; a request without a valid token
-uses up nothing of that.
-Known limit: a request that runs out of time is answered 503 although its action may have been done:
-look at the row before you send it again; a second replay is refused.
-*See:* `operations/details.py`, `operations/finding.py`, `operations/rows.py`.
+Promises: every request needs a valid token; an action is audited with the token's name, and needs
+full access; requests are bounded in body, time, number at once and rate of each token, and one
+without a valid token uses up nothing of that. Known limit: a request that runs out of time is
+answered 503 although its action may have been done: look at the row before you send it again; a
+second replay is refused.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -37,7 +35,8 @@ from inboxd.errors import InboxdError, UsageError
 from inboxd.model.row_id import read_row_id
 from inboxd.operations import Action
 from inboxd.settings import Settings
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.logs import get_logger
 
@@ -81,8 +80,6 @@ class AdminApi:
         return Starlette(routes=routes, exception_handlers={HTTPException: _elsewhere})
 
     def _guarded(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
-        """Authenticate, limit the time, and turn every failure into an answer."""
-
         async def guarded(request: Request) -> Response:
             try:
                 with anyio.fail_after(TIMEOUT):
@@ -175,7 +172,6 @@ class AdminApi:
 
 
 async def _elsewhere(_: Request, error: Exception) -> Response:
-    """Answer a request for an unknown path or method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - the application calls it for these alone
     detail = "no such path or method: see /api/openapi.json"
     return problem(HTTPStatus(error.status_code), detail, error.headers)
@@ -202,7 +198,6 @@ def _action(request: Request) -> Action:
 
 
 def _flag(request: Request, name: str) -> bool:
-    """Whether a flag of the query is set: `?payload=true`."""
     given = request.query_params.get(name, "false").lower()
     if given not in ("true", "false", "1", "0"):
         raise UsageError(f"{name} must be true or false")
@@ -210,7 +205,6 @@ def _flag(request: Request, name: str) -> bool:
 
 
 async def _reason(request: Request) -> str | None:
-    """The reason of an action, from a body such as `{"reason": "the shop is back"}`."""
     body = await _body(request)
     try:
         document: Any = orjson.loads(body) if body.strip() else {}

@@ -1,7 +1,4 @@
-"""A token bucket, which bounds the requests of a time.
-
-Known limit: each process counts for itself.
-"""
+"""A token bucket, which bounds the requests of a time; each process counts for itself."""
 
 import time
 from collections.abc import Callable

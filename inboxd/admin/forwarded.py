@@ -1,9 +1,8 @@
 """The path prefix and the scheme (HTTP or HTTPS) that the browser uses, also behind a proxy.
 
-Owns `X-Forwarded-Proto` and `X-Forwarded-Prefix`, and the prefix of the settings. Promises that
-a proxy may remove the prefix or leave it, and that these headers count from trusted proxies alone;
-a prefix is a path of plain segments, so that no link leaves this host.
-Known limit: a path whose first segment equals the prefix is taken to have the prefix.
+Promises: a proxy may remove the prefix or leave it; headers count from trusted proxies alone; a
+prefix has plain segments, so that no link leaves this host. Known limit: a path whose first segment
+equals the prefix is taken to have it.
 """
 
 import re
@@ -20,8 +19,6 @@ _LONGEST = 200
 
 
 class Forwarded:
-    """Calls the application with the browser's prefix and scheme."""
-
     def __init__(self, app: ASGIApp, path: str, proxies: Networks) -> None:
         """path: the prefix, unless a trusted proxy sends another."""
         self._app, self._path, self._proxies = app, path, proxies

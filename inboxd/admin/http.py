@@ -1,8 +1,4 @@
-"""The pages `/metrics`, `/healthz` and `/readyz` of a process, for monitoring.
-
-Promises that none has a payload.
-*See:* `admin/server.py`, which serves them; `daemon/health.py`, which judges the health.
-"""
+"""The pages `/metrics`, `/healthz` and `/readyz` of a process, without payloads."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -17,14 +13,14 @@ from inboxd.telemetry.metrics import Metrics
 
 
 class Health(Protocol):
-    """Health of the daemon; both methods answer from memory, without waiting."""
+    """Both methods answer from memory, without waiting."""
 
     def live(self) -> Sequence[HealthPart]:
-        """Whether the process can still work; if a part is not ok, restart it."""
+        """If a part is not ok, restart the process."""
         ...
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether it works now; if a part is not ok, a restart does not help."""
+        """If a part is not ok, a restart does not help."""
         ...
 
 

@@ -1,7 +1,4 @@
-"""The OpenAPI 3.1 document of the admin API.
-
-Known limit: a row is described as an object without keys; `inboxd events show --json` has them.
-"""
+"""The OpenAPI 3.1 document of the admin API; it does not describe the keys of a row."""
 
 from importlib.metadata import version
 from typing import Any, get_args
@@ -57,7 +54,6 @@ _DONE: dict[str, tuple[str, Json]] = {
 
 
 def openapi(prefix: str = "") -> Json:
-    """The document as a JSON value. prefix: the part of the URL before every path."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "inboxd's admin API", "version": version("inboxd")},

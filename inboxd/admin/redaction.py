@@ -1,13 +1,11 @@
 """Hides secrets from people: the values of secret fields, and all contents of some types.
 
-Owns which values are secrets, on the screens and in the admin API: by the name of their key, by the
-type of the row, by what handlers declare (`secret_keys` of a row, or of its type).
-Promises: no value of a secret key is shown, at any depth, also within a text of JSON, of a form, of
-headers or of a message; in doubt, too much is hidden; data that cannot be searched is hidden.
-Known limits: a secret with a harmless name is shown; in a plain text, a secret is taken to end with
-its line, or with its word after `=`. Error texts in lists are shown as stored: `model/masking.py`
-has masked them before.
-*See:* `settings/admin.py`, which has the settings.
+The name of a key, the type of a row, and handlers (`secret_keys`) tell what is a secret. Promises:
+no value of a secret key is shown, at any depth, also within a text of JSON, of a form, of headers
+or of a message; in doubt, too much is hidden; data that cannot be searched is hidden. Known limits:
+a secret with a harmless name is shown; in a plain text, a secret is taken to end with its line, or
+with its word after `=`. Lists show error texts as stored: `model/masking.py` has masked them
+before.
 """
 
 import json
@@ -44,13 +42,10 @@ _AFTER_EQUALS: Final = re.compile(
 async def redaction_of(
     session: Session, settings: Admin, kind: str, types: Collection[str] | None = None
 ) -> "Redaction":
-    """The redaction for rows of these types; None: of any type."""
     return Redaction(settings, await listing.secret_keys(session, kind, types))
 
 
 class Redaction:
-    """Hides secrets by the settings and by declarations."""
-
     def __init__(self, settings: Admin, declared: Iterable[str] = ()) -> None:
         """declared: keys that handlers declare as secrets."""
         self._settings = settings
@@ -61,7 +56,7 @@ class Redaction:
         self._is_secret = lru_cache(maxsize=2_000)(self._has_a_word)
 
     def hide(self, row: MutableMapping[str, Any]) -> bool:
-        """Mask the secrets of a row, in place; return whether there were any."""
+        """Mask in place; return whether there were any secrets."""
         declared = row.get("secret_keys") or ()
         if not self._declared.issuperset(declared):
             return Redaction(self._settings, self._declared.union(declared)).hide(row)
@@ -78,11 +73,9 @@ class Redaction:
         return any(found)
 
     def hides_type(self, type_: object) -> bool:
-        """Whether all contents of rows of this type are hidden."""
         return any(fnmatchcase(str(type_), pattern) for pattern in self._types)
 
     def hides_some(self, texts: Iterable[str]) -> bool:
-        """Whether one of these JSON texts has something to hide."""
         return any(WHOLE in self._declared or self._text(each) != each for each in texts)
 
     def _field(self, of: MutableMapping[str, Any], name: str, *, whole: bool = False) -> bool:
@@ -99,7 +92,6 @@ class Redaction:
         return hidden
 
     def _within(self, value: Any) -> bool:
-        """Mask the secrets of a JSON object or list, in place."""
         hidden, left = False, [value]
         while left:  # no recursion: the value may be nested deeper than Python's limit
             each = left.pop()
@@ -133,7 +125,6 @@ class Redaction:
         return (1,) if is_one else ()
 
     def _text(self, text: str) -> str:
-        """Mask the secrets of a text: of JSON, or of any text with keys and values."""
         if text.lstrip()[:1] in ("{", "["):
             try:
                 value = json.loads(text)
@@ -158,10 +149,10 @@ class Redaction:
 
 
 def _plain(name: str) -> str:
-    """A name's letters and digits alone: apiKey, API-Key and api_key are equal."""
+    """apiKey, API-Key and api_key are equal."""
     return _NOT_IN_NAMES.sub("", name).casefold()
 
 
 def _tells(value: object) -> bool:
-    """Whether a value could be a secret: null, true, false and "" could not."""
+    """null, true, false and "" could not be secrets."""
     return value is not None and not isinstance(value, bool) and value != ""

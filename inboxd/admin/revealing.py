@@ -1,8 +1,8 @@
 """The audit of viewed contents.
 
 Promises that contents are shown only after their audit entry is committed, if the settings ask for
-entries; if it cannot be written, as on a standby, the contents are not shown. Known limit: an entry
-costs a connection, so few are written at once.
+entries; if it cannot be written, as on a standby, they are not shown. Known limit: an entry costs a
+connection, so few are written at once.
 """
 
 from http import HTTPStatus
@@ -14,7 +14,7 @@ from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens.roles import Visitor
 from inboxd.errors import DatabaseError, SchemaError
 from inboxd.settings import Settings
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 
 _AT_ONCE = 2
 
@@ -25,7 +25,7 @@ class Revealing:
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def note(self, target: str, visitor: Visitor) -> None:
-        """Write the entry for a target such as `events 4711`. Raises RequestRefused."""
+        """target: such as `events 4711`. Raises RequestRefused."""
         if not self._settings.admin.audit_payloads:
             return
         try:

@@ -1,10 +1,8 @@
 """The HTTP server for metrics and health: three pages, few requests, little memory.
 
-Owns the server and the pages' paths. Promises that a cancelled server closes its connections
-within seconds, and that other connections cannot keep a probe from its answer: with too many, the
-oldest idle one is closed, or else the oldest, and each connection has a time limit.
-Known limit: no login and no TLS, so it listens on loopback by default.
-*See:* `daemon/sockets.py`, which opens the sockets; `admin/http.py`, which has the pages.
+Promises: a cancelled server closes its connections within seconds; other connections cannot keep a
+probe from its answer: with too many, the oldest idle one is closed, or else the oldest, and each
+has a time limit. Known limit: no login and no TLS, so it listens on loopback by default.
 """
 
 import asyncio
@@ -42,8 +40,6 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class HealthPart(NamedTuple):
-    """A part that health depends on. detail: its problem, or its state."""
-
     name: str
     ok: bool
     detail: str = ""
@@ -55,7 +51,6 @@ async def serve(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on listening sockets until cancelled, and close them."""
     connections = _Connections()
     server = _Server(_config(application, connections))
     async with anyio.create_task_group() as group:
@@ -109,7 +104,7 @@ def _config(app: Starlette, connections: "_Connections") -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the daemon has its own."""
+    """The daemon has its own signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -126,15 +121,13 @@ async def _leave_when_cancelled(server: uvicorn.Server, listeners: Sequence[sock
 
 
 class _Connections:
-    """The open connections of a server, limited in number and in duration."""
-
     def __init__(self) -> None:
         # Monotonic times: idle since, and open since; the oldest first.
         self._silent: dict[H11Protocol, float] = {}
         self._began: dict[H11Protocol, float] = {}
 
     def protocol(self) -> type[H11Protocol]:
-        """The h11 protocol: a few probes a minute need no faster parser."""
+        """A few probes a minute need no faster parser."""
         connections = self
 
         class BoundedConnection(H11Protocol):
@@ -149,19 +142,17 @@ class _Connections:
         return BoundedConnection
 
     def begin(self, connection: H11Protocol) -> None:
-        """Add a connection; at the limit, close the oldest idle one first, or else the oldest."""
+        """At the limit, close the oldest idle one first, or else the oldest."""
         if len(self._began) >= _MAX_CONNECTIONS:
             oldest = next((each for each in self._began if _is_silent(each)), None)
             self._abort(oldest or next(iter(self._began)))
         self._began[connection] = self._silent[connection] = time.monotonic()
 
     def end(self, connection: H11Protocol) -> None:
-        """Forget a connection that is closed or about to be."""
         self._began.pop(connection, None)
         self._silent.pop(connection, None)
 
     async def sweep(self) -> None:
-        """Abort connections at their time limits, until cancelled."""
         while True:
             await anyio.sleep(_SWEEP_SECONDS)
             now, silent = time.monotonic(), self._silent
@@ -172,7 +163,7 @@ class _Connections:
                 self._abort(each)
 
     def _abort(self, connection: H11Protocol) -> None:
-        """Close a connection; an answer that its client has not read is discarded."""
+        """An answer that its client has not read is discarded."""
         self.end(connection)
         if _is_silent(connection):
             connection.transport.close()
@@ -181,7 +172,7 @@ class _Connections:
 
 
 def _is_silent(connection: H11Protocol) -> bool:
-    """Whether the connection has no complete request whose answer is not sent in full."""
+    """It has no complete request whose answer is not sent in full."""
     cycle: Any = connection.cycle  # None before the first request
     if cycle is None:
         return True
@@ -189,10 +180,7 @@ def _is_silent(connection: H11Protocol) -> bool:
 
 
 async def _answer_the_last(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:
-    """Stop accepting, and first answer what was accepted: uvicorn cuts off idle connections.
-
-    Where other processes have the sockets too, they get the later connections.
-    """
+    """Stop accepting, and first answer what was accepted: uvicorn cuts off idle connections."""
     for each in listeners:
         asyncio.get_running_loop().remove_reader(each)
     await anyio.sleep(_LOOK_SECONDS)  # connections that asyncio has just accepted need its servers

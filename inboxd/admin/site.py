@@ -1,7 +1,4 @@
-"""The application on the listener of `[admin]`: the API below `/api`, the screens elsewhere.
-
-Known limit: both have the same prefix.
-"""
+"""The application on the listener of `[admin]`: the API below `/api`, the screens elsewhere."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 

@@ -1,7 +1,6 @@
-"""A rate limit for each name, such as an address or a user.
+"""A rate limit for each name, such as an address or a user, in this process.
 
-Promises that its memory is bounded: with too many names, the least recently seen are forgotten.
-Known limit: each process counts for itself.
+Promises: with too many names, the least recently seen are forgotten.
 """
 
 import time
@@ -24,7 +23,6 @@ class Throttle:
         self._budgets: OrderedDict[str, Budget] = OrderedDict()
 
     def is_spent(self, names: Sequence[str]) -> bool:
-        """Whether one of these names has no allowance left now."""
         return any(name in self._budgets and self._budgets[name].is_spent for name in names)
 
     def spend(self, names: Sequence[str]) -> None:
@@ -39,6 +37,5 @@ class Throttle:
             self._budgets.popitem(last=False)
 
     def forgive(self, names: Sequence[str]) -> None:
-        """Reset these names: the guess was right."""
         for name in names:
             self._budgets.pop(name, None)

@@ -1,12 +1,9 @@
 """Authenticates requests by a bearer token, compared in constant time.
 
-Promises: the time of a comparison reveals nothing about a token; no token is in a log line or an
-answer; a caller with wrong tokens costs a comparison each and at most a few log lines a second,
-and uses up nothing of a valid token's allowance. A token's access is a role, for the API and the
-screens alike.
-Known limits: token files are read at the start and at each reload, not in between; only its length
-(at least 16 bytes) protects a token from guesses.
-*See:* `signatures/bearer.py`, which compares.
+Promises: no token is in a log line or an answer; a caller with wrong tokens costs a comparison each
+and at most a few log lines a second, and uses up nothing of a valid token's allowance. A token's
+access is a role, for the API and the screens alike. Known limits: token files are read at the start
+and at each reload; only its length (at least 16 bytes) protects a token from guesses.
 """
 
 import time
@@ -37,13 +34,10 @@ _ROLES: Final = {"read": Role.READER, "full": Role.OPERATOR}
 
 
 class Tokens:
-    """The tokens of the settings; without any, as after a reload, every request is refused."""
+    """Without any token, as after a reload, every request is refused."""
 
     def __init__(self, tokens: Sequence[AdminToken], proxies: Iterable[object] = ()) -> None:
-        """Read the token files. proxies: trusted to name a client's address.
-
-        Raises SettingsError.
-        """
+        """Read the files. proxies: trusted to name a client's address. Raises SettingsError."""
         self._visitors = {
             each.name: Visitor(each.name, _ROLES[each.access], f"token {each.name}")
             for each in tokens
@@ -54,7 +48,7 @@ class Tokens:
         self._wrong = Throttle(_WRONG_RATE, _WRONG_BURST)
 
     def visitor(self, request: Request) -> Visitor:
-        """The owner of the request's token. Raises RequestRefused, Unauthentic or Malformed."""
+        """Raises RequestRefused, Unauthentic or Malformed."""
         try:
             return self.bearer(request.headers)
         except (Unauthentic, Malformed) as error:
@@ -68,7 +62,6 @@ class Tokens:
             raise
 
     def bearer(self, headers: Mapping[str, str]) -> Visitor:
-        """The owner of the token in the headers. Raises Unauthentic or Malformed."""
         if self._verifier is None:
             raise Unauthentic("[admin] has no tokens any more")
         name = self._verifier.verify(SignedRequest(headers, b""), time.time())
@@ -89,5 +82,5 @@ def _secret(token: AdminToken) -> bytes:
 
 
 def has_token(request: Request) -> bool:
-    """Whether there is a bearer token, valid or not; a proxy may send its own login instead."""
+    """It may be invalid; a proxy may send its own login instead."""
     return request.headers.get("authorization", "").lower().startswith("bearer")

@@ -1,7 +1,4 @@
-"""Why a broker cannot be reached, in the operating system's words.
-
-asyncio replaces these words by the addresses that it has tried; uvloop does not.
-"""
+"""Why a broker cannot be reached, in the operating system's words, which asyncio replaces."""
 
 import os
 import re
@@ -11,7 +8,6 @@ _NUMBERS = re.compile(r"\[Errno (\d+)\]")
 
 
 def cause_of(error: OSError) -> str:
-    """The cause of a connection's error, such as `Connection refused`."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, ssl.SSLError):

@@ -1,9 +1,7 @@
 """CloudEvents 1.0: written as headers beside a body (binary mode), read in both modes.
 
-Owns the names of attributes, and the encoding of their values for each broker: NATS percent-encodes
-them, Kafka and AMQP do not. Promises that input which breaks the specification is not a CloudEvent
-but causes no error; an invalid `time` is left out. Known limit: batches of CloudEvents are not
-read.
+NATS percent-encodes values, Kafka and AMQP do not. Input that breaks the specification is not a
+CloudEvent, and causes no error; an invalid `time` is left out. Known limit: batches are not read.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ class CloudEvent:
 
 
 def attributes(event: CloudEvent) -> dict[str, str]:
-    """The attributes for an outgoing message; its content type is a field of the message."""
     found = {
         "specversion": _VERSION,
         "id": event.id,
@@ -71,11 +68,7 @@ def attributes(event: CloudEvent) -> dict[str, str]:
 
 
 def headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
-    """The message's own headers, and its attributes with the prefix; without the content type.
-
-    Raises MessageRefused for a control character. A message header that begins with the prefix is
-    left out: it is another event's attribute.
-    """
+    """Leaves out own headers that begin with the prefix. Raises MessageRefused."""
     found = own_headers(message, prefix)
     for name, value in attribute_values(message, prefix).items():
         found[prefix + name] = value
@@ -94,10 +87,7 @@ def own_headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
 
 
 def attribute_values(message: OutgoingMessage, prefix: str) -> Mapping[str, str]:
-    """The second half of `headers`: attribute names without the prefix, values encoded for it.
-
-    Raises MessageRefused.
-    """
+    """Names without the prefix, values encoded for it. Raises MessageRefused."""
     written: Mapping[str, str] = message.attributes
     _check(written)
     if prefix in _PERCENT_ENCODED and _TO_ENCODE.search("".join(written.values())):
@@ -106,10 +96,7 @@ def attribute_values(message: OutgoingMessage, prefix: str) -> Mapping[str, str]
 
 
 def read(headers: Mapping[str, str], prefixes: Sequence[str]) -> CloudEvent | None:
-    """The CloudEvent in these headers, whose names are in lower case; None: they contain none.
-
-    If several prefixes have one, the first prefix counts.
-    """
+    """headers: names in lower case. Of several prefixes, the first with an event counts."""
     for prefix in prefixes:
         lower = prefix.lower()
         if headers.get(f"{lower}specversion") == _VERSION:
@@ -125,11 +112,7 @@ def read(headers: Mapping[str, str], prefixes: Sequence[str]) -> CloudEvent | No
 
 
 def read_structured(body: bytes, content_type: str | None) -> tuple[CloudEvent, bytes] | None:
-    """The CloudEvent in a body of structured mode, and the body that it would have in binary mode.
-
-    The body is JSON unless `datacontenttype` names another type, and "null" without data. Returns
-    None if the given body is not a CloudEvent.
-    """
+    """The event, and the body that binary mode would have; None: it is not a CloudEvent."""
     if _media_type(content_type) not in _STRUCTURED:
         return None
     try:
@@ -149,7 +132,6 @@ def read_structured(body: bytes, content_type: str | None) -> tuple[CloudEvent, 
 
 
 def _check(those: Mapping[str, str]) -> None:
-    """Refuse names and values that hold a control character."""
     if "".join(those).isprintable() and "".join(those.values()).isprintable():
         return  # fast, and the usual case
     for name, value in those.items():
@@ -214,7 +196,6 @@ def _text(value: str | int) -> str:
 
 
 def _data(body: bytes, document: Mapping[str, Any], event: CloudEvent) -> bytes:
-    """Raises ValueError for invalid base64."""
     if document.get("data_base64") is not None:
         encoded = document["data_base64"]
         if not isinstance(encoded, str):

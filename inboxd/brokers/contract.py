@@ -1,10 +1,8 @@
 """The interface to brokers: publishing messages, and consuming messages.
 
-Owns the protocols `Publisher` and `Consumer`, and their types. A relay publishes through a
-publisher; a source of messages reads from a consumer. Each is opened by a factory (`kinds`), used
-by one task at a time, and closed and opened again after any error except `MessageRefused`, so it
-need not reconnect. A plugin's publisher (entry points `inboxd.publishers`) keeps the same contract.
-*See:* `events/relays/`, which publishes; `inbound/messages/`, which consumes.
+A publisher or consumer is used by one task at a time, and closed and opened again after any error
+except `MessageRefused`, so it need not reconnect. A plugin's publisher (entry points
+`inboxd.publishers`) keeps the same contract. *See:* `events/relays/`; `inbound/messages/`.
 """
 
 from __future__ import annotations
@@ -17,13 +15,11 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 
 class OutgoingMessage(NamedTuple):
-    """A message to publish.
+    """`to`: the Kafka topic, the RabbitMQ routing key, or the NATS subject. exchange: of RabbitMQ.
 
-    to: the Kafka topic, the RabbitMQ routing key, or the NATS subject. exchange: of RabbitMQ. key:
-    messages with one key are published in order; None: in any order. id: the event's uuid. Several
-    relays may publish one event with one id: only the same id with the same `to` is a repetition.
-    attributes: CloudEvents attributes, without a prefix. headers: the event's own headers, and
-    traceparent.
+    key: messages with one key are published in order; None: in any order. id: the event's uuid;
+    several relays may publish one event, so only the same id with the same `to` is a repetition.
+    attributes: CloudEvents attributes, without a prefix. headers: the event's own, and traceparent.
     """
 
     to: str
@@ -52,16 +48,15 @@ def kept(body: bytes, most: int) -> tuple[bytes, LeftOutBody | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
-    """A consumed message.
+    """stream: "TOPIC/PARTITION" of Kafka, or the name of a NATS stream, a RabbitMQ stream or queue.
 
-    stream: the stream that counts its position: "TOPIC/PARTITION" of Kafka, or the name of a NATS
-    stream, a RabbitMQ stream or queue. position: its offset (Kafka, RabbitMQ stream) or sequence
-    (NATS); None: a RabbitMQ queue has no positions. identity: distinguishes streams of the same
-    name; "": not known. The part behind a space identifies the message; for a RabbitMQ stream the
-    whole text does. sent_to: the Kafka topic, NATS subject or RabbitMQ routing key. headers: names
-    in lower case; values that are not UTF-8 are decoded as Latin-1. id: from the broker's own field
-    for ids. sent_at: seconds since the epoch. token: the consumer's handle for the acknowledgement.
-    left_out: describes a body that was not kept; then `body` is empty.
+    position: its offset (Kafka, RabbitMQ stream) or sequence (NATS); None: a RabbitMQ queue has no
+    positions. identity: distinguishes streams of the same name; "": not known. The part behind a
+    space identifies the message; for a RabbitMQ stream the whole text does. sent_to: the Kafka
+    topic, NATS subject or RabbitMQ routing key. headers: names in lower case; values that are not
+    UTF-8 are decoded as Latin-1. id: from the broker's own field. sent_at: seconds since the epoch.
+    token: for the acknowledgement. left_out: describes a body that was not kept; then `body` is
+    empty.
     """
 
     stream: str
@@ -89,12 +84,10 @@ class StreamPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenStream:
-    """The state of a stream at its broker, looked up without consuming.
+    """oldest, end: positions of the first and the last message; None: the broker has no positions.
 
-    stream: as in its messages. oldest, end: the positions of its first and its last message; None:
-    the broker has no positions. waiting: the number of messages behind the stored position; None:
-    not known. lost: why reading cannot continue from the stored position; "": it can. latest: the
-    last messages up to the stored position that the broker still has, at most the requested number.
+    waiting: the number of messages behind the stored position; None: not known. lost: why reading
+    cannot continue; "": it can. latest: the last messages up to the stored position.
     """
 
     stream: str
@@ -119,14 +112,12 @@ Stored: TypeAlias = Callable[..., Awaitable[StreamPosition | None]]
 
 
 class Publisher(Protocol):
-    """A connection to a broker, through which messages are published."""
-
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
-        """Publish messages in the order given, and wait until each is confirmed or refused.
+        """Publish in the order given; call `tell` for each message as soon as its result is known.
 
-        Calls `tell` for each message as soon as its result is known. Raises BrokerUnavailable if
-        the broker was lost: messages without a result might be published. The caller sets the time
-        limit. After a cancellation nothing more must be sent: `close` follows.
+        Raises BrokerUnavailable if the broker was lost: messages without a result might be
+        published. The caller sets the time limit. After a cancellation nothing more must be sent:
+        `close` follows.
         """
 
     async def close(self) -> None:
@@ -134,19 +125,15 @@ class Publisher(Protocol):
 
 
 class Consumer(Protocol):
-    """A connection to a broker, from which messages are consumed. Its factory is given a `Stored`.
+    """Reads a stream from behind the stored position (`Stored`), or from the oldest message.
 
-    A consumer reads a stream from behind the stored position, or from the oldest message. Opening
-    and receiving raise StreamLost if the broker no longer has the messages behind the stored
-    position, or has another stream of that name; BrokerUnavailable for a temporary failure. Bodies
-    larger than the source's `max_body` are not kept.
+    Opening and receiving raise StreamLost if the broker no longer has the messages behind the
+    stored position, or has another stream of that name; BrokerUnavailable for a temporary failure.
+    Bodies above the source's `max_body` are not kept; held messages are bounded in number.
     """
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
-        """The next messages, at most `most`, in order within each stream; empty if none came.
-
-        within: seconds to wait for the first message. Other held messages are bounded in number.
-        """
+        """In order within each stream; empty if none came. within: seconds to wait for one."""
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
         """Acknowledge messages as stored: in order and without gaps in each stream."""

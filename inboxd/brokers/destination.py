@@ -1,8 +1,4 @@
-"""Fills in the `to` of a relay: the destination of an event's message.
-
-Owns the mapping from placeholders to columns. Promises that an event with a missing or empty value
-becomes a dead letter, and is never sent to a wrong destination.
-"""
+"""Fills in the `to` of a relay; an event with a missing or empty value becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -56,6 +52,5 @@ class Destination:
 
 
 def compile_destination(template: str) -> Destination:
-    """template: already checked by the settings."""
     pattern = PLACEHOLDER.sub("%s", template.replace("%", "%%"))
     return Destination(template, pattern, PLACEHOLDER.findall(template))

@@ -1,10 +1,4 @@
-"""Finds the code for a kind of broker: a built-in module, or a plugin's publisher.
-
-Promises that nothing of a broker is imported unless the settings ask for it; that a missing extra,
-a library of another version, an unknown kind and a broken plugin each raise one clear error without
-secrets.
-*See:* `contract`, for the interfaces.
-"""
+"""Finds the module of a broker's kind; imports only the kinds that the settings ask for."""
 
 from __future__ import annotations
 
@@ -63,12 +57,7 @@ def consumer_of(kind: str) -> OpenConsumer:
 
 
 def look_of(kind: str) -> LookAtStreams:
-    """The function that looks up a source's streams without consuming. Raises UsageError.
-
-    Arguments of the function: the broker's name and settings, the source's name and settings, the
-    stored position of each stream, and the wanted number of last stored messages. The function
-    raises BrokerUnavailable or SettingsError.
-    """
+    """Its function looks up a source's streams without consuming. Raises UsageError."""
     consumer_of(kind)
     return cast("LookAtStreams", _module(kind).look_at_streams)
 

@@ -1,8 +1,4 @@
-"""TLS of connections to brokers: certificates for verification, and our own certificate.
-
-Promises TLS 1.2 or later, and one clear error for files that cannot be used; a key with a
-passphrase cannot be used, since a daemon cannot ask for the passphrase.
-"""
+"""TLS 1.2 or later for brokers; a key with a passphrase is refused: a daemon cannot ask for it."""
 
 import ssl
 from pathlib import Path
@@ -12,10 +8,7 @@ from inboxd.settings import Broker
 
 
 def context(name: str, broker: Broker) -> ssl.SSLContext | None:
-    """The TLS context for a broker's settings; None: no TLS. Raises BrokerUnavailable.
-
-    Reads files: call it in a thread.
-    """
+    """None: no TLS. Reads files: call it in a thread. Raises BrokerUnavailable."""
     if not broker.tls:
         return None
     named = {"tls_ca": broker.tls_ca, "tls_cert": broker.tls_cert, "tls_key": broker.tls_key}

@@ -1,9 +1,8 @@
 """Actions on events and commands: on named rows, or on all rows that match a filter.
 
-Promises: named rows are changed all or none; rows that match a filter are previewed, by `--dry-run`
-or by a question at a terminal; an action on all rows needs `--all`.
-Known limit: an interrupted action on many rows stays done on the pages that were committed.
-*See:* `operations/rows.py` and `operations/bulk.py`, after it.
+Named rows are changed all or none; rows that match are previewed, and an action on all rows needs
+`--all`. Known limit: an interrupted action on many rows stays done on the pages that were
+committed. *See:* `operations/rows.py`, `operations/bulk.py`.
 """
 
 import sys
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter(Options):
-    """Filter options that lists and actions share; `row_filter` adds the options of a table."""
-
     type: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +72,6 @@ _MORE = {
 
 
 def row_filter(table: "HotTable", *more: str) -> type[RowFilter]:
-    """Make a filter of a table's rows: with its lane, and with `more` (error, group, batch)."""
     lane = "topic" if table == "events" else "queue"
     option = typer.Option(
         f"--{lane}", metavar="TEXT", help=f"Only this {lane}.", autocompletion=declared(lane)
@@ -97,8 +93,6 @@ class ActingOnMatching(ActingOnMany, InBackground):
 
 @dataclass(frozen=True, kw_only=True)
 class ActingOnRows(ActingOnMatching):
-    """Options of an action on named rows, or on rows that match."""
-
     everything: Annotated[
         bool, typer.Option("--all", help="All rows whose status allows the action.")
     ] = False
@@ -125,7 +119,6 @@ def act(
     wanted: RowFilter,
     given: ActingOnRows,
 ) -> None:
-    """Run an action on the named rows, or on all rows that match; print the result."""
     selection = selected(action, ids, wanted, given)
     if selection is None:
         _on_named(table, action, [read_row_id(each) for each in ids or ()], given)
@@ -162,10 +155,7 @@ def move(
     to: "datetime | int",
     given: ActingOnRows,
 ) -> "tuple[int, ...]":
-    """Change the time or priority of named rows, or order a bulk action for all rows that match.
-
-    Returns the rows that were changed.
-    """
+    """Returns the changed rows; none after a bulk order or a dry run."""
     from inboxd import operations
 
     selection = selected(verb, ids, wanted, given)
@@ -196,7 +186,6 @@ def order(
     *,
     force: bool = False,
 ) -> None:
-    """Preview a bulk action, order it for all rows that match, and print the order."""
     from inboxd import operations
     from inboxd.errors import NotFound
     from inboxd.operations.bulk_orders import ShownRows
@@ -275,7 +264,6 @@ def act_on_all(
     *,
     force: bool = False,
 ) -> None:
-    """Preview the rows that match, run the action on all of them, and print their number."""
     from inboxd import operations
 
     async def look(session: "Session") -> "ActionPreview":

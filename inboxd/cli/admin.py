@@ -1,7 +1,4 @@
-"""`inboxd admin`: the screens and the admin API in a process of their own; password hashes.
-
-Known limit: it stays in the foreground; systemd, Docker or Kubernetes restart it.
-"""
+"""`inboxd admin`: the screens and the admin API in a process of their own; password hashes."""
 
 import getpass
 import sys

@@ -186,7 +186,6 @@ def _command() -> Callable[..., int | None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line (`sys.argv` if no arguments are given), and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     _open_missing_streams()
     try:
@@ -211,7 +210,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _fail(error: Exception, given: Sequence[str]) -> NoReturn:
-    """Report an error, and exit with the code of its kind."""
     told = f"inboxd: {_message(error)}"
     if "--debug" in given:
         told = f"{''.join(traceback.format_exception(error))}{told}"

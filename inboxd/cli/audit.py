@@ -1,7 +1,4 @@
-"""`inboxd audit`: the actions of operators.
-
-Known limit: the actor of a command is only the name of the operating system's user and host.
-"""
+"""`inboxd audit`: the actions of operators; an actor is only the name of a user and a host."""
 
 from typing import Annotated
 

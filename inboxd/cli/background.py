@@ -1,9 +1,4 @@
-"""`--background`: the command orders a bulk action, and workers carry it out.
-
-Promises: the rows are previewed as for an immediate action; no row has changed when the command
-returns, and it prints how to abort the action.
-*See:* `operations/bulk_orders.py`, after it; `cli/bulk_actions.py`, which shows ordered actions.
-"""
+"""`--background`: the command previews and orders a bulk action, and workers carry it out."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,12 +38,10 @@ class InBackground(Options):
     ] = None
 
     def refuse_without_background(self) -> None:
-        """Raise UsageError for options that only --background uses."""
         if not self.background and (self.canary or self.delay is not None):
             raise UsageError("--canary and --delay need --background.")
 
     def terms(self, rate: float | None, to: datetime | int | None) -> "OrderTerms":
-        """Return the terms of the order. Raises UsageError."""
         from inboxd.operations import OrderTerms
 
         delay = parse("5s" if self.delay is None else self.delay)
@@ -56,7 +49,6 @@ class InBackground(Options):
 
 
 def order_lines(shown: dict[str, object]) -> list[str]:
-    """Describe an order, with the command that aborts it."""
     starts = show(shown["starts_at"])
     at_least = "" if shown["whole"] else "at least "
     rows = plural(int(str(shown["counted"])), str(shown["kind"]))

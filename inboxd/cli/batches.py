@@ -1,8 +1,6 @@
 """`inboxd batches` and `inboxd workflows`: list, show, cancel; close a batch, resume a workflow.
 
-Promises: a list ends even if few batches match: it prints how far back it looked.
-Known limit: `show` prints at most 100 dead letters and steps; `inboxd trace batch ID` draws the
-members.
+Known limit: `show` prints at most 100 dead letters and steps; `inboxd trace batch ID` draws all.
 """
 
 from collections.abc import Iterator
@@ -57,7 +55,6 @@ _FIRST = (
 
 
 def _status(row: dict[str, Any]) -> str:
-    """Return the status, with "open" or "expired" for a batch that was not closed."""
     if row["closed_at"] is not None or row["finished_at"] is not None:
         return str(row["status"])
     return f"{row['status']}, {'open' if row['expired_at'] is None else 'expired'}"
@@ -107,7 +104,6 @@ class OfBatches(OfWorkflows):
 
 
 def batch_commands(kind: "Kind") -> CommandGroup:
-    """Make the group of commands for batches, or for workflows."""
     what = f"{kind}es" if kind == "batch" else f"{kind}s"
     ends = "close" if kind == "batch" else "resume"
     app = CommandGroup(no_args_is_help=True, help=f"Show, cancel and {ends} {what}.")
@@ -219,7 +215,6 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
 
 
 def _parts(found: dict[str, Any]) -> Iterator[Part]:
-    """Lay out the result of `operations.batch_details`."""
     origin = " ".join(str(found[k]) for k in ("origin_kind", "origin_id") if found[k] is not None)
     yield Fields({name.replace("_", " "): found[name] for name in _FIRST} | {"origin": origin})
     if found["failed_at"] is not None and found["status"] == "succeeded":

@@ -1,13 +1,11 @@
 """`inboxd emit --file`, `inboxd send --file`: many events or commands, one JSON object a line.
 
-Owns the import of a file: the name under which it is recorded, the line at which it continues, the
-progress bar, and the final report. Promises: a transaction writes at most 1,000 lines together with
-the position in the file (`inboxd.store.imports`), so an import that was interrupted, even by
-SIGKILL, continues after the last committed line; a broken line ends the import, which reports the
-lines written before, unless broken lines are skipped. At Ctrl-C the current page gets a few seconds
-to commit, and the command prints where to continue. Known limits: a file is recorded by the digest
-of its content, so a corrected file counts as a new file, and a change while the file is read is not
-noticed; a pipe is recorded only under its --name.
+Promises: a transaction writes at most 1,000 lines together with the position in the file, so an
+import that was interrupted, even by SIGKILL, continues after the last committed line; a broken line
+ends the import, unless broken lines are skipped. At Ctrl-C the current page gets a few seconds to
+commit. Known limits: a file is recorded by the digest of its content, so a corrected file counts as
+a new file, and a change while the file is read is not noticed; a pipe is recorded only under its
+--name.
 """
 
 import hashlib
@@ -72,17 +70,13 @@ class FileOptions(Options):
     ] = False
 
     def refuse_without_file(self) -> None:
-        """Raise UsageError for options that only --file uses."""
         if self != FileOptions():
             raise UsageError("--name, --from-line, --page-lines and --skip-broken need --file.")
 
 
 @dataclass(slots=True)
 class FileTally:
-    """Progress of an import. before: lines that an earlier run finished; lines: finished by now.
-
-    under_way: the last line of the page that is being written; None: no page is.
-    """
+    """before: lines of an earlier run. under_way: the last line of the page being written."""
 
     before: int
     lines: int
@@ -96,7 +90,6 @@ class FileTally:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Return the final report as JSON values."""
         return {key: value for key, value in asdict(self).items() if key != "under_way"}
 
     def add(self, page: "WrittenPage", lines: int, mistakes: list[tuple[int, str]]) -> None:
@@ -111,10 +104,7 @@ class FileTally:
 
 
 def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force: bool) -> None:
-    """Write the lines of a file, after the lines of an earlier run, and report.
-
-    Raises UsageError for a file that cannot be read, Conflict if another process imports it.
-    """
+    """Raises UsageError for an unreadable file, Conflict if another process imports it."""
     with _opened(options.file or "-") as file:
         name = options.name or _digest(file)
         start = (options.from_line or 1) - 1
@@ -250,7 +240,6 @@ def _digest(file: BinaryIO) -> str | None:
 
 
 def _size(file: BinaryIO) -> int | None:
-    """Return the bytes of a regular file; None for a pipe or standard input."""
     if file is sys.stdin.buffer:
         return None
     found = os.fstat(file.fileno())
@@ -259,7 +248,6 @@ def _size(file: BinaryIO) -> int | None:
 
 @contextmanager
 def _progress(file: BinaryIO, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar of the file's bytes at a terminal; yields the function that moves it."""
     if not (shown and sys.stderr.isatty()):
         yield lambda _size: None
         return
@@ -273,7 +261,6 @@ def _progress(file: BinaryIO, *, shown: bool) -> Iterator[Callable[[int], None]]
 
 
 def _tell_where_to_go_on(noun: str, tally: FileTally, *, is_known: bool) -> None:
-    """Print, after Ctrl-C, how to continue. is_known: the position in the file is recorded."""
     _list_mistakes(tally)
     remark(f"Interrupted: {_summary(noun, tally)}")
     if is_known:

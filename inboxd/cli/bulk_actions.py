@@ -1,8 +1,4 @@
-"""`inboxd actions`: bulk actions, ordered with `--background` or on the screens; their progress.
-
-Known limits: a pause takes effect after the current transaction, of at most 500 rows; rows that
-were changed stay changed. *See:* `cli/background.py`, which orders them.
-"""
+"""`inboxd actions`: bulk actions; a pause takes effect after a transaction of at most 500 rows."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, Any

@@ -1,7 +1,4 @@
-"""Combines the rows of processes that one supervisor started into one row.
-
-Known limit: two supervisors of one name on one host are shown as one.
-"""
+"""Combines the rows of one supervisor's processes; two of one name on one host are shown as one."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,10 +8,7 @@ Row = Mapping[str, Any]
 
 
 def together(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Combine the workers or receivers of a supervisor, by name and host; leave others alone.
-
-    A row gets `processes`, the processes' numbers, and their sums; `silence` is the longest one.
-    """
+    """`processes`: their numbers; other numbers are added up; `silence` is the longest one."""
     groups: dict[object, list[Row]] = {}
     for row in rows:
         own = row["id"] if row["process"] is None else (row["name"], row["host"])
@@ -51,7 +45,6 @@ def _sum(numbers: list[int | None]) -> int | None:
 
 
 def _states(group: list[Row]) -> str:
-    """Return the common state, or the number of processes in each state."""
     states = Counter(str(row["state"]) for row in group)
     if len(states) == 1:
         return str(group[0]["state"])

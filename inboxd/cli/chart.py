@@ -1,9 +1,4 @@
-"""`inboxd chart`: one measure over time, drawn in the terminal or into a file.
-
-Promises: terminal and file show the same points; the plot fits into 80 columns and needs no colour;
-a chart without data prints "no data". Known limit: files need matplotlib, the extra `chart`.
-*See:* `operations/charts.py`, which defines the measures; `cli/plots.py`, `cli/chart_files.py`.
-"""
+"""`inboxd chart`: one measure over time, in the terminal or in a file (the extra `chart`)."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -115,7 +110,6 @@ def chart(
 
 
 def _drawing(file: Path) -> "Callable[[Chart, str, Path], None]":
-    """Return the function that draws into this kind of file. Raises UsageError for other kinds."""
     if file.suffix not in _FORMATS:
         raise UsageError(f"{file} is not a valid chart file: its name must end in .svg or .png.")
     try:
@@ -128,7 +122,6 @@ def _drawing(file: Path) -> "Callable[[Chart, str, Path], None]":
 
 
 def _most_points(given: Looking, output: Path | None) -> int:
-    """Return how many points fit into the width, or into a document."""
     from inboxd.operations.spans import MOST_STEPS
 
     if given.json or output is not None:
@@ -209,7 +202,6 @@ def _lines(chart: "Chart") -> Iterator[str]:
 
 
 def value_label(of: "Drawn") -> Callable[[float], str]:
-    """Return the function that formats values beside a chart."""
     return short_number if of.unit == "rows" else span_of_time
 
 
@@ -221,7 +213,6 @@ def time_of_day(span: "Span") -> Callable[[datetime], str]:
 
 
 def local_times(span: "Span") -> str:
-    """Describe a chart's span, with its time zone."""
     return f"from {show(span.since)} to {show(span.until)}, by {_by(span)}"
 
 

@@ -1,8 +1,6 @@
-"""Charts as SVG and PNG files, drawn by matplotlib (the extra `chart`).
+"""Charts as SVG and PNG files, by matplotlib: its import takes a second, so it happens only here.
 
-Promises: no display is needed; the same points make the same file; names are drawn as plain text.
-Known limit: importing matplotlib takes a second, so only this module imports it.
-*See:* `cli/chart.py`, which imports this module for `--output`.
+No display is needed; the same points make the same file; names are drawn as plain text.
 """
 
 import warnings

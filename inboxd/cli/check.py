@@ -1,7 +1,6 @@
 """`inboxd check`: whether the daemon can start with these settings, and how to correct mistakes.
 
-Promises: every line has a verdict, and a remedy exactly if the verdict is not ok; nothing is
-changed. Known limit: it checks this machine's settings and plugins, with the rights of its user.
+Nothing is changed. Known limit: it checks this machine, with the rights of its user.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -111,7 +110,6 @@ def check(
 
 
 def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, str]]:
-    """Return key, value and source of the settings that differ from the defaults, or of all."""
     from inboxd.settings import Settings, describe
 
     usual = {} if everything else {key: value for key, value, _ in describe(Settings())}
@@ -125,10 +123,9 @@ def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, s
 async def _database(
     settings: "Settings", config: "Path | None", whose: "Whose", grants: bool
 ) -> "tuple[list[CheckLine], Names]":
-    """Return the lines about the database, and the names that are declared there."""
     from inboxd.cli.dev_place import require
     from inboxd.store import names
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     lines: list[CheckLine] = []
     declared: names.Names = {}
@@ -139,7 +136,7 @@ async def _database(
         async with open_session(settings.database) as session:
             async for line in _look(session, settings, whose, grants=grants):
                 lines.append(line)  # noqa: PERF401 - keeps the lines before an error
-            declared = await names.declared(session.connection, session.sql) or {}
+            declared = await names.declared(session) or {}
     except DatabaseError as error:
         lines.append(_failure("database", error))
     except SchemaError as error:
@@ -171,7 +168,7 @@ async def _look(
         return  # row security hides rows, so later checks would be wrong
     missing = await listing.missing_privileges(session, whose=whose)
     if missing and whose == "worker" and (told := await _other_use(session, settings, missing)):
-        await migrations.check(session.connection, session.sql)
+        await migrations.check(session)
         yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
         found = f"role {server['role']!r} has the privileges of {told[0]}, not of a worker"
         yield CheckLine(
@@ -182,15 +179,14 @@ async def _look(
         for line in await _privileges(session, server["role"], missing, whose, grants=grants):
             yield line
         return  # the later checks need these privileges
-    connection, sql = session.connection, session.sql
-    await migrations.check(connection, sql)
+    await migrations.check(session)
     yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     async for line in _plugin_migrations(session, settings):
         yield line
     needs = "the daemon needs" if whose == "worker" else f"{_PERSONS[whose]} needs"
     yield CheckLine("privileges", "ok", f"role {server['role']!r} has all privileges that {needs}")
-    ahead = await partitions.days_ahead(connection, sql)
-    yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
+    ahead = await partitions.days_ahead(session)
+    yield _line(judge_partitions(ahead, await partitions.apart(session)))
     yield await _retention(session, settings)
     looks = (
         *(moved.identities, moved.sequences, moved.rights, moved.search_path),
@@ -231,12 +227,10 @@ async def _other_use(
 
 
 def _only_receives(settings: "Settings") -> bool:
-    """Whether these can be the settings of a host that runs only the receiver."""
     return bool(settings.inbound.webhooks) and not settings.inbound.http.enabled
 
 
 async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncIterator[CheckLine]:
-    """Yield a line if plugins ship migrations, or if some ran."""
     from inboxd.operations.doctor import Verdict, only
     from inboxd.operations.doctor.schema import plugin_migrations
 
@@ -262,7 +256,6 @@ async def _privileges(
 async def _single_remedy(
     session: "Session", role: str, missing: "Sequence[Row]", whose: "Whose"
 ) -> CheckLine | None:
-    """Return the line whose remedy grants all: membership of one of inboxd's own roles."""
     from inboxd.store import listing
 
     theirs = f"{session.sql.schema}_{whose}"
@@ -283,7 +276,6 @@ async def _single_remedy(
 
 
 def _quoted(name: str) -> str:
-    """Quote a role's name for SQL, if it needs quotes."""
     plain = name.isidentifier() and name.isascii() and name == name.lower()
     return name if plain else '"' + name.replace('"', '""') + '"'
 
@@ -296,7 +288,6 @@ def _line(finding: "doctor.Finding", subject: str | None = None) -> CheckLine:
 
 
 async def _retention(session: "Session", settings: "Settings") -> CheckLine:
-    """Report how long history is kept, and how partitions are detached."""
     from inboxd.maintenance.partitions.retention import by_default
     from inboxd.store import partitions
     from inboxd.store.retention import kept
@@ -306,7 +297,7 @@ async def _retention(session: "Session", settings: "Settings") -> CheckLine:
         return CheckLine("retention", "ok", "history is kept for ever, as set")
     days = (f"{table} {'for ever' if age is None else age.days}" for table, age in keep.items())
     found = f"days kept: {', '.join(days)}"
-    listed = await partitions.listed(session.connection, session.sql, sizes=True)
+    listed = await partitions.listed(session, sizes=True)
     if going := by_default(listed, settings):
         since, names = min(each.low for each in going), sorted({each.parent for each in going})
         return CheckLine(
@@ -343,7 +334,6 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
 
 
 def _protection(settings: "Settings") -> Iterator[CheckLine]:
-    """Yield lines about readable secrets and an unverified database server."""
     from inboxd.cli.check_protection import judge
 
     yield from map(_line, judge(settings))

@@ -1,10 +1,7 @@
-"""`inboxd check`, brokers: whether each can be reached with its settings.
+"""`inboxd check`, brokers: whether each can be reached; nothing is published or consumed.
 
-Promises that nothing is published or consumed: for relays it opens a connection as they do, and
-closes it; for each source it looks up the streams or the queue. Known limit: of Kafka's rights it
-needs DESCRIBE; that the user may READ the topic and the group is first seen by the workers.
-*See:* `inboxd/brokers/kinds.py`, which opens connections; `inboxd/registry/relays.py` and
-`inboxd/registry/message_sources.py`, which report a kind that cannot be used.
+Known limit: of Kafka's rights it needs DESCRIBE; that the user may READ the topic and the group is
+first seen by the workers.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,7 +30,6 @@ _LEAST_HIDDEN = 4  # characters: a shorter secret would be masked inside other w
 
 
 async def judge(settings: "Settings") -> list[Finding]:
-    """Return the findings about brokers whose settings are valid."""
     relayed = {each.broker for each in settings.relays.values()}
     sources = settings.inbound.messages
     used = relayed | {each.broker for each in sources.values()}
@@ -64,7 +60,6 @@ async def judge(settings: "Settings") -> list[Finding]:
 
 
 def _exposed(name: str, broker: "Broker") -> list[Finding]:
-    """Warn if the password is sent unencrypted over a network."""
     login = broker.kind in _PLAIN and broker.user is not None and not broker.tls
     if not login or all(
         is_loopback(each.rpartition(":")[0].strip("[]")) for each in broker.servers
@@ -76,7 +71,6 @@ def _exposed(name: str, broker: "Broker") -> list[Finding]:
 
 
 async def _published_to(name: str, broker: "Broker") -> Finding:
-    """Report whether a publisher can be opened. Raises UsageError or PluginError."""
     opens = kinds.publisher_of(broker.kind)
 
     async def attempt() -> str:
@@ -87,7 +81,6 @@ async def _published_to(name: str, broker: "Broker") -> Finding:
 
 
 async def _read(name: str, broker: "Broker", source: str, settings: "MessageSource") -> Finding:
-    """Report whether the streams of a source can be looked up. Raises UsageError."""
     look_at = kinds.look_of(broker.kind)
 
     async def attempt() -> str:

@@ -1,8 +1,4 @@
-"""`inboxd check`, sources of messages: whether a worker can start with each.
-
-*See:* `check_brokers.py`, which checks their brokers; `inboxd/registry/message_sources.py`, which
-reports a kind that cannot be used.
-"""
+"""`inboxd check`, sources of messages: whether a worker can start with each."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def judge(settings: "Settings") -> Iterator[Finding]:
-    """Yield a finding for each source whose settings are valid."""
     for name, source in settings.inbound.messages.items():
         broker = settings.brokers.get(source.broker)
         known = settings.knows("inbound", "messages", name)

@@ -23,7 +23,6 @@ _NOT_IMPLEMENTED = {
 
 
 def judge(settings: "Settings") -> Iterator[Finding]:
-    """Yield findings about valid settings."""
     from inboxd.settings.secret_files import open_to_others
 
     for path in open_to_others(settings):
@@ -54,7 +53,6 @@ def judge(settings: "Settings") -> Iterator[Finding]:
 
 
 def _unverified(database: "Database") -> str | None:
-    """Return the first remote host whose certificate is not verified."""
     from inboxd.settings.values import is_loopback
 
     parts = urlsplit(database.dsn.get_secret_value())
@@ -69,7 +67,6 @@ def _unverified(database: "Database") -> str | None:
 
 
 def _unmet(database: "Database") -> Iterator[tuple[str, str]]:
-    """Yield each protection that the DSN requires and the driver lacks, with the reason."""
     query = parse_qs(urlsplit(database.dsn.get_secret_value()).query)
     for name, (variable, reason) in _NOT_IMPLEMENTED.items():
         if _parameter(query, name, variable) == "require":

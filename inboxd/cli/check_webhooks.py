@@ -1,7 +1,4 @@
-"""`inboxd check`, webhook sources: whether a receiver can start, doubtful schemes, spool losses.
-
-*See:* `inboxd/operations/doctor/sources.py`, whose checks the doctor runs too.
-"""
+"""`inboxd check`, webhook sources: whether a receiver can start, doubtful schemes, spool losses."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def judge(settings: "Settings") -> Iterator[Finding]:
-    """Yield findings about sources whose settings are valid, and about the spool."""
     for name, source in settings.inbound.webhooks.items():
         if settings.knows("inbound", "webhooks", name):
             yield from _verifier(name, source)
@@ -26,7 +22,6 @@ def judge(settings: "Settings") -> Iterator[Finding]:
 
 
 def _verifier(name: str, source: "WebhookSource") -> Iterator[Finding]:
-    """Report whether the receiver can start with the source, and doubts about its scheme."""
     from inboxd.inbound.compiling import compile_source
 
     subject = f"webhooks: {name}"

@@ -62,18 +62,15 @@ def exactly(number: "Number") -> str:
 def counted(
     name: str, title: str | None = None, *, most: int | None = None, **more: Any
 ) -> TableColumn:
-    """Make a column of counts that stop at a limit."""
     value: Callable[[Mapping[str, Any]], str | None] = lambda row: count(row[name], most)  # noqa: E731
     return TableColumn(title or name, value, kind="number", **more)
 
 
 def in_line(most: int | None = None) -> TableColumn:
-    """Make the column of commands in the lines of their ordering keys."""
     return counted("in_line", "in line", most=most, extra=True, legend=IN_LINE)
 
 
 def unmet(most: int | None = None) -> TableColumn:
-    """Make the column of commands that depend on others."""
     legend = "wait for other commands to end"
     return counted("unmet", "dependent", most=most, extra=True, legend=legend)
 

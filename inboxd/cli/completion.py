@@ -1,9 +1,7 @@
 """Shell completion of names that the settings and their database have.
 
-Owns the look-up. Promises that a key press waits at most about one second, and that any failure (no
-settings, no database, no rights) completes nothing and prints nothing. Known limit: each look-up
-opens a connection; undeclared names are not completed, even if rows have them.
-*See:* `inboxd/store/names.py`, which reads the names.
+A key press waits at most about one second, and any failure completes nothing and prints nothing.
+Known limit: undeclared names are not completed, even if rows have them.
 """
 
 import os
@@ -57,8 +55,6 @@ def plugin_names(incomplete: str) -> list[str]:
 
 
 def of_kind(parameter: str) -> Completion:
-    """Complete names of the kind that the command's argument `parameter` has."""
-
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         return _found(context, incomplete, [str(context.params.get(parameter))])
 
@@ -101,7 +97,7 @@ async def _declared(session: "Session", kinds: Iterable[str]) -> set[str]:
     if FAILURE_GROUP in kinds:
         groups = await operations.failures(session)
         return {each.fingerprint for each in groups if each.fingerprint is not None}
-    known: Any = await names.declared(session.connection, session.sql) or {}
+    known: Any = await names.declared(session) or {}
     return {
         name for kind in kinds for each in _KINDS.get(kind, (kind,)) for name in known.get(each, ())
     }

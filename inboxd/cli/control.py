@@ -1,7 +1,4 @@
-"""`inboxd pause`, `resume`, `paused`: pauses of types, topics, queues, schedules and sources.
-
-Known limit: a pause does not stop rows that are running.
-"""
+"""`inboxd pause`, `resume`, `paused`; a pause does not stop rows that are running."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -76,7 +73,7 @@ def paused(given: Looking) -> None:
     """List all pauses: time, actor and reason."""
     from inboxd.store import controls
 
-    found = given.ask(lambda session: controls.read(session.connection, session.sql))
+    found = given.ask(controls.read)
     rows = [dict(row) for row in found]
     given.print({"paused": rows}, [columns.table(_PAUSED, rows)])
 

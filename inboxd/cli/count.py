@@ -1,8 +1,6 @@
 """`inboxd events count`, `inboxd commands count`: numbers of rows, each with its exactness.
 
-Totals by type and tenant are complete at any size; any other filter looks at rows, as far back as a
-list does.
-*See:* `inboxd.operations.totals`, which computes totals; `operations/counting.py`.
+Totals by type and tenant are complete; any other filter looks as far back as a list does.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""`inboxd declare`: makes the declarations of a joining worker, without running a worker.
+"""`inboxd declare`: makes the declarations of a joining worker; `--dry-run` rolls them back.
 
-Promises: `--dry-run` makes the same declaration, shows its changes, and rolls it back. Known limit:
-it removes nothing; workers remove names that no worker has declared for a week.
+Known limit: it removes nothing; workers remove names that no worker has declared for a week.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from inboxd.model.wording import plural
 if TYPE_CHECKING:
     from inboxd.daemon.declaring import DeclaredByName, WorkerDeclaration
     from inboxd.settings import Settings
-    from inboxd.store.connections import Connection
     from inboxd.store.session import Session
 
 # Between two checks whether the producers' transactions have ended.
@@ -27,8 +25,6 @@ _POLL_SECONDS = 0.1
 
 
 class _Change(NamedTuple):
-    """A name that is new, or whose declaration differs from the earlier one."""
-
     kind: str
     name: str
     change: str
@@ -86,7 +82,7 @@ def declare(
     async def run(session: "Session") -> _Result:
         from inboxd.store import migrations
 
-        await migrations.check(session.connection, session.sql)
+        await migrations.check(session)
         if dry_run:
             return await _preview(session, declaration)
         return await _declare(session, declaration, patience)
@@ -98,16 +94,14 @@ def declare(
 def _declaration(settings: "Settings") -> "WorkerDeclaration":
     from inboxd.daemon.declaring import WorkerDeclaration
     from inboxd.registry.plugins import load_registry
-    from inboxd.store.statements import Statements
 
-    statements = Statements(settings.database.schema_name)
-    return WorkerDeclaration(statements, settings, load_registry(settings))
+    return WorkerDeclaration(settings, load_registry(settings))
 
 
 async def _preview(session: "Session", declaration: "WorkerDeclaration") -> _Result:
     from inboxd.daemon.declaring import preview
 
-    found = await preview(session.connection, declaration)
+    found = await preview(session, declaration)
     return _Result(_changes(found.before, found.after), found.waiting)
 
 
@@ -123,18 +117,17 @@ async def _declare(
     from inboxd.maintenance.intakes import Intakes
     from inboxd.store import workers
 
-    connection, sql = session.connection, session.sql
-    before = await workers.declared(connection, sql)
-    begin = partial(connection.transaction, isolation="read_committed")
-    await declare(connection, begin, declaration)
-    after = await workers.declared(connection, sql)
+    before = await workers.declared(session)
+    begin = partial(session.transaction, isolation="read_committed")
+    await declare(session, begin, declaration)
+    after = await workers.declared(session)
 
     @asynccontextmanager
-    async def borrow() -> AsyncIterator["Connection"]:
-        yield connection
+    async def borrow() -> AsyncIterator["Session"]:
+        yield session
 
     notify = declaration.settings.wakeups.mode != "off"
-    taking = Intakes(sql, borrow, notify=notify)
+    taking = Intakes(borrow, notify=notify)
     await taking.take()
     until = anyio.current_time() + wait.total_seconds()
     while taking.open and anyio.current_time() < until:

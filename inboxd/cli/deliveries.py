@@ -1,8 +1,6 @@
 """`inboxd endpoints deliveries|resend|send`: the deliveries of an endpoint, and sending again.
 
-Promises: payloads are not shown here; `inboxd commands show --payload` shows them.
 Known limit: the list lacks message id and type where the payload is large.
-*See:* `operations/endpoints.py`, after it.
 """
 
 from collections.abc import Mapping
@@ -38,7 +36,6 @@ Name = Annotated[
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:
-    """Return the status that the endpoint answered, or the error."""
     answer = row["answer"]
     if row["status"] == "succeeded" and isinstance(answer, dict) and "status" in answer:
         return str(answer["status"])

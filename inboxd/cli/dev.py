@@ -1,9 +1,8 @@
 """`inboxd dev`: a complete inboxd for a developer: PostgreSQL, schema, daemon, reload.
 
-Promises: Ctrl-C, TERM or the end of the terminal (HUP) ends the daemon first (it drains), then
-PostgreSQL; both end when `inboxd dev` is killed; if the daemon does not start, or a plugin's
-migration fails, it prints the error and tries again when a file changes. Known limit: inboxd's own
-schema is migrated only at the start.
+The daemon ends first (it drains), then PostgreSQL; both end when `inboxd dev` is killed. If the
+daemon does not start, it tries again when a file changes. Known limit: inboxd's own schema is
+migrated only at the start.
 """
 
 import os
@@ -135,8 +134,6 @@ def _say(text: str, *, err: bool = False) -> None:
 
 
 class _Dev:
-    """Runs one daemon after the other beside the server, and watches for changes."""
-
     def __init__(self, server: "Server", config: Path | None, settings: "Settings") -> None:
         from inboxd.cli.plugin_files import look_up
 
@@ -149,7 +146,6 @@ class _Dev:
         self._shown: dict[str, str] = {}
 
     def serve(self) -> None:
-        """Run the daemon, restarted after each change, until interrupted."""
         from inboxd.cli.dev_daemon import Daemon, migrate_plugins
 
         arguments = ["-c", str(self._config)] if self._config else []
@@ -182,7 +178,6 @@ class _Dev:
             self._settings = load_settings(self._config)
 
     def _environ(self) -> Mapping[str, str]:
-        """Return variables for the daemon: a free port, rows in the log, readable log lines."""
         from inboxd.cli.dev_daemon import port_of_its_own
 
         http = self._settings.http
@@ -196,7 +191,6 @@ class _Dev:
         return variables
 
     def _introduce(self) -> None:
-        """Print addresses and plugins; at a reload only the changed ones."""
         http, paths = self._settings.http, self._installed.paths
         facts = {"database": f"{self._server.dsn()} ({self._server.home})"}
         if http.enabled:
@@ -249,11 +243,9 @@ class _Dev:
         )
 
     def _watched(self) -> list[Path]:
-        """Return the plugins' files and the settings' file."""
         return [*self._installed.paths, *([self._config] if self._config else [])]
 
     def _wait_for_change(self, changes: Iterator[object], daemon: "Daemon | None") -> str:
-        """Wait for a reason to reload, and return it. daemon: None if none could be started."""
         files = [path for path in self._watched() if path.is_file()]
         code, places = _ages(files), _ages(map(Path, self._installed.places))
         told, unsettled = False, False
@@ -279,7 +271,6 @@ class _Dev:
 
 
 def _ages(paths: Iterable[Path]) -> dict[Path, int]:
-    """Return when each existing file was last changed."""
     found = {}
     for path in paths:
         with suppress(OSError):

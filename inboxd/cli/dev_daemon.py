@@ -1,7 +1,6 @@
 """The daemon of `inboxd dev`: a child process that ends even if its parent is killed.
 
-Owns its process, its port and its end. Promises that it drains when dev stops it, that another
-Ctrl-C stops it at once, and that it ends when dev is killed. Known limit: if two daemons pick the
+It drains when dev stops it; another Ctrl-C stops it at once. Known limit: if two daemons pick the
 same free port at the same moment, one ends with an error.
 """
 
@@ -30,10 +29,7 @@ _GUARD = (
 
 
 def migrate_plugins(arguments: Sequence[str]) -> bool:
-    """Run the pending migrations of plugins, and print them; returns whether all succeeded.
-
-    It runs in a new process, which sees plugins that were installed after dev started.
-    """
+    """Returns whether all succeeded; a new process sees plugins that were installed since."""
     command = [sys.executable, "-P", "-m", "inboxd", "migrate", "--json", *arguments]
     # A session of its own: the terminal's Ctrl-C must not interrupt a migration.
     done = subprocess.run(command, stdout=subprocess.PIPE, start_new_session=True, check=False)
@@ -47,7 +43,6 @@ def migrate_plugins(arguments: Sequence[str]) -> bool:
 
 class Daemon:
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start `inboxd run` with these arguments. environ: variables besides dev's own."""
         # -P: as for `inboxd run`, modules of this folder are found only if they are installed.
         command = [sys.executable, "-P", "-m", "inboxd", "run", *arguments]
         self._process = subprocess.Popen(
@@ -62,7 +57,6 @@ class Daemon:
         )
 
     def ended(self) -> int | None:
-        """Return the exit code, None while the process runs."""
         code = self._process.poll()
         if code is not None:
             self._dismiss_guard()
@@ -91,10 +85,7 @@ class Daemon:
 
 
 def port_of_its_own(host: str, wanted: int, before: int) -> int:
-    """Return the wanted port; if that is taken or 0, the one used before, or else a free one.
-
-    The daemon reports a port that it cannot open for another reason.
-    """
+    """If the wanted port is taken or 0: the one used before, or else a free one."""
     if wanted and not _is_taken(host, wanted):
         return wanted
     return before if before and not _is_taken(host, before) else free_port()

@@ -1,14 +1,12 @@
-"""How the other commands in a folder find the database of its `inboxd dev`.
+"""How the other commands in a folder find the database of its `inboxd dev`: `.inboxd/dev.json`.
 
-Owns `.inboxd/dev.json`, which dev writes. Promises that a command uses dev's database only while
-that dev runs (the kernel releases its lock of the file when it ends), only if the environment and
-the secret files name no database, and only with dev's settings or with settings that name no
-database; that a settings file finds the dev of its own folder, and the dev of the current folder
-only if the file lies below that folder or that dev was started with it; that a file of another user
-is ignored; and that a command whose settings name no database fails while their dev is stopped,
-rather than use another database. If there are two devs, the one started with the command's settings
-counts. Known limit: it looks in the current folder and in the settings' folder, not in folders
-above.
+A command uses dev's database only while that dev runs (the kernel releases its lock of the file
+when it ends), only if the environment and the secret files name no database, and only with dev's
+settings or with settings that name none. A settings file finds the dev of its own folder, and the
+dev of the current folder only if the file lies below that folder or that dev was started with it. A
+file of another user is ignored. While their dev is stopped, a command whose settings name no
+database fails, rather than use another one. Of two devs, the one started with the command's
+settings counts. Known limit: folders above are not searched.
 """
 
 import fcntl
@@ -44,7 +42,6 @@ class _DevDatabase:
 
 @contextmanager
 def announced(dsn: str, config: Path | None) -> Iterator[None]:
-    """Announce a database to the commands of this folder during the block."""
     descriptor = os.open(HOME / _FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -65,7 +62,6 @@ def surroundings(config: Path | None, environ: Mapping[str, str] = os.environ) -
 
 
 def join(config: Path | None) -> None:
-    """Put `surroundings` into this process's environment, for when it reads settings again."""
     os.environ.update(surroundings(config))
 
 
@@ -78,10 +74,7 @@ def running() -> str:
 
 
 def require(settings: "Settings", config: Path | None) -> None:
-    """Raise DatabaseError if these settings name no database, and their dev has ended.
-
-    Else the command would use any PostgreSQL that this machine happens to run.
-    """
+    """Else the command would use any PostgreSQL. Raises DatabaseError if their dev has ended."""
     if settings.source_of("database.dsn") != "default":
         return
     if (told := _dev_of(config)) is not None:
@@ -93,7 +86,6 @@ def require(settings: "Settings", config: Path | None) -> None:
 
 
 def _names_database(environ: Mapping[str, str]) -> bool:
-    """Whether the environment or a secret file names a database, in a valid way or not."""
     from inboxd.settings import read
 
     given = read(None, environ).settings
@@ -101,7 +93,6 @@ def _names_database(environ: Mapping[str, str]) -> bool:
 
 
 def _dev_of(config: Path | None) -> _DevDatabase | None:
-    """Return the dev that was started with these settings, or else a running dev."""
     folders = [Path()] if config is None else [config.parent, Path()]
     found = [told for folder in folders if (told := _read(folder)) and _belongs(config, told)]
     own = None if config is None else str(config.resolve())
@@ -109,7 +100,6 @@ def _dev_of(config: Path | None) -> _DevDatabase | None:
 
 
 def _belongs(config: Path | None, told: _DevDatabase) -> bool:
-    """Whether a command with these settings means the database of that dev."""
     if config is None or str(config.resolve()) == told.config:
         return True
     # The file's own folder counts, not that of a file that it links to.

@@ -1,8 +1,4 @@
-"""`inboxd doctor`: checks a running inbox, and names remedies.
-
-Promises: nothing is changed; each line that is not ok names a remedy; the exit code tells scripts
-the worst verdict.
-"""
+"""`inboxd doctor`: checks a running inbox, names remedies, and changes nothing."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 

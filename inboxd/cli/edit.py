@@ -1,9 +1,4 @@
-"""`inboxd commands edit`: changes the payload, time or priority of a waiting command.
-
-Promises: the differences are shown before, by `--dry-run` or a question at a terminal, and printed
-afterwards.
-*See:* `operations/edits.py`, after it.
-"""
+"""`inboxd commands edit`: changes the payload, time or priority of a waiting command."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any

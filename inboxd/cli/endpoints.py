@@ -1,8 +1,6 @@
 """`inboxd endpoints`: the customers' URLs that get webhooks.
 
-Promises: a secret is shown once, by the command that made it. Known limit: an endpoint that the
-settings declare is changed only there.
-*See:* `deliveries.py`, for their deliveries.
+A secret is shown once, by the command that made it; the settings alone change what they declare.
 """
 
 import sys
@@ -104,7 +102,6 @@ class EndpointBounds(Options):
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """Return the given options, parsed. Raises UsageError."""
         from inboxd.operations.endpoints import read_disable_after, read_rate
 
         read: dict[str, Any] = {}
@@ -286,7 +283,6 @@ def change(
 
 
 def _remark_on(url: str, settings: "Settings") -> None:
-    """Print remarks if these settings forbid sending to the address."""
     from inboxd.operations.endpoints import url_remarks
 
     for each in url_remarks(settings, url):
@@ -364,7 +360,6 @@ def _read_secret(file: Path | None) -> str | None:
 
 
 def _tell_secret(given: Acting, row: Mapping[str, Any], told: str, secret: str | None) -> None:
-    """Print the result, with the secret if this command made it."""
     document = dict(row) if "disable_after" not in row else endpoint_document(row)
     if secret is None:
         given.tell(document, told)

@@ -1,8 +1,4 @@
-"""`inboxd erase`: erases the contents of all rows of a tenant or an entity, or webhooks by a text.
-
-Promises: it counts the rows before it erases them; without `--yes` it asks, and refuses if there is
-no terminal. Known limits: see `inboxd.operations.erase` and `inboxd.operations.erase_matching`.
-"""
+"""`inboxd erase`: erases the contents of a tenant's or an entity's rows, or webhooks by a text."""
 
 import sys
 from dataclasses import dataclass
@@ -122,7 +118,6 @@ def _erase(subject: "Subject", given: Previewed, *, unsettled: bool) -> "tuple[A
 
 
 def _refuse_unasked(given: Erasing) -> None:
-    """Raise UsageError without --yes and --dry-run where the command cannot ask."""
     if not (given.yes or given.dry_run or given.asks):
         raise UsageError("an erasure cannot be undone: give --yes, or --dry-run for a preview.")
 
@@ -177,7 +172,6 @@ def _tell_of_no_receipt(*, force: bool) -> None:
 
 
 def _tell_of_no_match(reason: str, *, force: bool) -> None:
-    """Raises UnknownName unless `force` is set."""
     told = f"nothing was erased: {reason}"
     if not force:
         raise UnknownName(f"{told}; check the name, or exit with 0 by --force")
@@ -185,13 +179,11 @@ def _tell_of_no_match(reason: str, *, force: bool) -> None:
 
 
 def _tell(share: float, found: int) -> None:
-    """Print the progress at a terminal."""
     if sys.stderr.isatty():
         typer.echo(f"\r{share:.0%} of history, {plural(found, 'row')}", nl=share >= 1, err=True)
 
 
 def _counts(about: "About") -> dict[str, Any]:
-    """Return the counts as JSON values: rows by status and table, and bodies."""
     stands = {
         "settled": about.settled,
         "dead_letters": about.dead,

@@ -1,7 +1,4 @@
-"""The errors of a row for display: newest first, consecutive equal errors together.
-
-Known limit: errors that differ only in a number, such as a port, are shown separately.
-"""
+"""The errors of a row for display: newest first, consecutive equal errors together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -30,12 +27,10 @@ def folded(errors: Sequence[Error]) -> Iterator[Fields]:
 
 
 def fields_at_fault(errors: Sequence[Error]) -> list[str]:
-    """Return the payload's fields that errors name, each once."""
     return list(dict.fromkeys(str(each["path"]) for each in errors if each.get("path")))
 
 
 def _runs(errors: Sequence[Error]) -> list[list[Error]]:
-    """Group consecutive errors that differ only in `_OF_ATTEMPT`."""
     runs: list[list[Error]] = []
     for each in errors:
         if runs and _without_attempt(runs[-1][-1]) == _without_attempt(each):

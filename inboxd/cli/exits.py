@@ -1,8 +1,4 @@
-"""Exit codes, by which scripts and systemd tell kinds of errors apart.
-
-Owns the numbers (from sysexits.h if it has a suitable one) and the code of each error. Known limit:
-a code names a kind of error; the message names the error.
-"""
+"""Exit codes, by which scripts and systemd tell kinds of errors apart; sysexits.h has most."""
 
 from enum import IntEnum
 
@@ -64,7 +60,6 @@ _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
 
 
 def exit_code(error: BaseException) -> Exit:
-    """Return the exit code for an error that ended a command."""
     if isinstance(error, DatabaseError):
         sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
         return Exit.TEMPORARY if sqlstate.startswith(_TEMPORARY) else Exit.UNAVAILABLE

@@ -1,7 +1,4 @@
-"""`inboxd failures`: dead letters in groups of equal failures, to replay or archive together.
-
-Known limit: a group has one exception type and one line of code; other details may differ.
-"""
+"""`inboxd failures`: dead letters in groups of one exception type and one line of code."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -149,7 +146,6 @@ def _dead_letters(groups: "list[Group]") -> str:
 
 
 def _counted(group: dict[str, Any], count: int) -> str:
-    """Format the dead letters of a group or of one of its types; "+": at least this many."""
     cut = group["at_least"] and count >= max(group["types"].values())
     return f"{count:,}{'+' if cut else ''}"
 
@@ -172,7 +168,6 @@ def _parts(group: "Group", sample: list[dict[str, Any]], spread: "Spread | None"
 
 
 def _spread(spread: "Spread | None", group: "Group") -> dict[str, object]:
-    """Return fields about first failures, recent numbers and shares."""
     if spread is None:
         return {}
     began = [f"{what} {spread.told(spread.began, what)}" for what in spread.began]

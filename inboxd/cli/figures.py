@@ -1,8 +1,6 @@
 """`inboxd status --since`: throughput in a span of time; also the last hour in other commands.
 
-Promises: the number of lines is limited, and one line sums up the remaining types or lanes; numbers
-of statistics are marked `≈`, with their age and the counts that may be missing. *See:*
-`operations/figures.py`, which computes them.
+Numbers of statistics are marked `≈`, with their age and the counts that may be missing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +30,6 @@ _LANES = {"event": "topic", "command": "queue"}
 
 
 def print_since(since: str, limit: int, tenant: str | None, given: Looking) -> None:
-    """Print the throughput since then, by type and by lane."""
     from inboxd.operations.figures import exactness_of, summaries
     from inboxd.operations.spans import span_to_now
 
@@ -115,7 +112,6 @@ def _whole(summary: "Summary") -> str:
 
 
 def _rate(a_second: float) -> str:
-    """Format a rate in the smallest unit of time in which it is at least 1."""
     if not a_second:
         return "0/s"
     units = (("s", 1), ("min", 60), ("h", 3600))
@@ -148,7 +144,6 @@ def _took(what: str, rank: str) -> "Callable[[Part], object]":
 
 
 def _again(part: "Part") -> str:
-    """Format the executions after a retry or replay, with the share that succeeded in the end."""
     done = part.throughput
     return f"{done.reprocessed} ({percent(done.success_again) or '-'})" if done.reprocessed else ""
 
@@ -189,7 +184,6 @@ def _columns(what: str) -> columns.Columns:
 
 
 def hour_tables(parts: "Sequence[Part]") -> list[Table]:
-    """Make the table of the last hour; none if nothing was done."""
     shown = parts[:_MOST_TYPES]
     left = len(parts) - len(shown)
     title = "Done in the last hour (≈)" + (f"; {plural(left, 'type')} not shown" if left else "")

@@ -1,8 +1,4 @@
-"""How `inboxd check` and `inboxd doctor` print findings: subject, verdict, remedy.
-
-Promises: on a terminal, lines are wrapped and never cut; in a pipe, a finding is one line and its
-remedy another.
-"""
+"""How `check` and `doctor` print findings: wrapped on a terminal, two lines each in a pipe."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -23,8 +19,6 @@ _LEAST_WIDTH = 30  # characters per line, even if the terminal is narrower
 
 
 class FindingLine(NamedTuple):
-    """A finding to print. remedy: empty if there is nothing to do."""
-
     group: str
     subject: str
     verdict: str
@@ -33,7 +27,6 @@ class FindingLine(NamedTuple):
 
 
 def print_findings(found: Iterable[FindingLine]) -> None:
-    """Print each finding under the heading of its group, with its remedy below it."""
     lines = list(found)
     subject = max((len(each.subject) for each in lines), default=0)
     verdict = max((len(each.verdict) for each in lines), default=0)

@@ -1,10 +1,9 @@
 """Process 1 of a container: it forwards signals to the daemon, and reaps orphaned processes.
 
-A process that outlives a handler becomes a child of process 1, and stays in the system's table
-until process 1 waits for it. The kernel also drops signals for which process 1 has no handler, so a
-TERM in the first second would be lost. Therefore the daemon runs as a child of process 1. Promises
-that the child gets each signal once, also a terminal's Ctrl-C, and that process 1 exits with the
-child's exit code. Known limit: a signal that reaches process 1 before Python has started is lost.
+An orphan stays in the system's table until process 1 waits for it, and the kernel drops signals for
+which process 1 has no handler: therefore the daemon runs as a child. The child gets each signal
+once, also a terminal's Ctrl-C, and process 1 exits with its code. Known limit: a signal that
+reaches process 1 before Python has started is lost.
 """
 
 import os
@@ -19,13 +18,11 @@ _BY_SIGNAL = 128
 
 
 def be_a_child() -> None:
-    """If this is process 1, continue in a child of it; else do nothing."""
     if os.getpid() == 1:
         lead()
 
 
 def lead() -> None:
-    """Continue in a child; this process only forwards signals, and ends with the child."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     child = os.fork()
     if child == 0:

@@ -1,8 +1,7 @@
 """Base classes of commands and groups: shared options, and help without types of flags.
 
-A parameter of a command whose type is a subclass of `Options` becomes one option for each field of
-that class; the command gets the object.
-Known limit: it depends on how Typer reads a function's signature and the type names of parameters.
+Each field of an `Options` parameter becomes an option. Known limit: it depends on how Typer reads a
+function's signature and the type names of parameters.
 """
 
 import inspect
@@ -35,8 +34,6 @@ class Options:
 
 
 class CommandGroup(typer.Typer):
-    """Typer's group, for commands with plain help and shared options."""
-
     def __init__(self, **words: Any) -> None:
         super().__init__(cls=_Group, **words)
 
@@ -60,7 +57,6 @@ class CommandGroup(typer.Typer):
 def _flat(
     function: Callable[..., None], options: Mapping[str, type[Options]]
 ) -> Callable[..., None]:
-    """Wrap a command: each field of its `Options` parameters becomes a parameter."""
     hints = get_type_hints(function, include_extras=True) | dict(options)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type[Options]] = {}
@@ -124,12 +120,10 @@ class _Group(TyperGroup):
         super().__init__(*given, **words | {"help": _unwrapped(words.get("help"))})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Find a command by its name or by an alias."""
         found = super().get_command(ctx, cmd_name)
         return found or super().get_command(ctx, _ALIASES.get(cmd_name, ""))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command as Typer does; the error names commands of this name in other groups."""
         try:
             return super().resolve_command(ctx, args)
         except MISTYPED as error:
@@ -144,7 +138,6 @@ class _Group(TyperGroup):
 
 
 def _called(name: str, group: Any, above: str = "") -> list[str]:
-    """Return the full names of all commands below a group that have this name."""
     found = []
     for own, command in group.commands.items():
         path = f"{above} {own}".strip()
@@ -166,14 +159,12 @@ _WORDS = (
 
 
 def in_our_words(told: str) -> str:
-    """Replace the library's messages about mistyped values."""
     for words, ours in _WORDS:
         told = re.sub(words, ours, told)
     return in_other_words(told)
 
 
 def _plain(params: list[Any]) -> list[Any]:
-    """Remove the types of flags and of arguments from the help."""
     for each in params:
         if isinstance(each, TyperOption) and each.is_flag:
             each.metavar = ""  # <bool> would look as if the flag took a value

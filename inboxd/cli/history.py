@@ -1,8 +1,6 @@
 """`inboxd history`: the partitions of history and bodies, and when retention drops them.
 
-Promises: partitions are shown before they are dropped, by `--dry-run` or by a question at a
-terminal; the current day is never dropped. Known limit: it shows the retention of its own settings;
-workers elsewhere may have others.
+The current day is never dropped. Known limit: it shows the retention of its own settings.
 """
 
 from pathlib import Path
@@ -154,7 +152,6 @@ def drop(
 
 
 def _is_dull(each: dict[str, Any]) -> bool:
-    """Whether the partition is empty, attached and not due to be dropped."""
     return bool(each["empty"]) and each["state"] == "attached" and not each["due"]
 
 

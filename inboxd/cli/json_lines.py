@@ -1,9 +1,8 @@
 """A file of JSON lines, read page by page, with the mistakes of its broken lines.
 
-Owns the reading and checking of lines. Promises: memory holds one page (1,000 lines, or about 8 MB)
-and one line, of at most 16 MiB; good lines are passed on unchanged, so no digit of a number is
-lost; a mistake names the line's key and never its value. Known limit: only the database knows some
-limits, such as the depth of its JSON; `inboxd.store.imports` reports the lines that it refuses.
+Memory holds one page (1,000 lines, or about 8 MB) and one line, of at most 16 MiB; good lines are
+passed on unchanged, so no digit of a number is lost; a mistake never names a value. Known limit:
+only the database knows some limits, such as the depth of its JSON.
 """
 
 from collections.abc import Callable
@@ -48,7 +47,6 @@ class LineReader:
     """Reads a file from its beginning; `number` is the number of the last line that was read."""
 
     def __init__(self, file: BinaryIO, judge: Judge) -> None:
-        """Read lines; `judge` returns the mistake of a line."""
         self.number = 0
         self._file = file
         self._judge = judge
@@ -98,8 +96,6 @@ class LineReader:
 
 
 class LineJudge:
-    """Finds mistakes in lines of events, or of commands."""
-
     def __init__(
         self, kind: "Kind[Any]", remark: Remark | None, refusal: Refusal | None = None
     ) -> None:
@@ -114,7 +110,6 @@ class LineJudge:
         self._remark = remark
 
     def __call__(self, text: bytes) -> str | None:
-        """Return the mistake of a line; None: it is valid."""
         try:
             row = orjson.loads(text)
         except orjson.JSONDecodeError as error:

@@ -1,9 +1,4 @@
-"""`inboxd man`: the manual page, made from the texts of `--help`.
-
-Owns the conversion of help to roff (man(7)). Promises that the page has every command, argument and
-option with its text in `--help`, and that each run prints the same page. Known limit: it has
-nothing from docs/.
-"""
+"""`inboxd man`: the manual page, made from the texts of `--help`; each run prints the same page."""
 
 import re
 from collections.abc import Iterator
@@ -81,7 +76,6 @@ def page(program: Any, version: str) -> Iterator[str]:
 
 
 def _commands(group: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every command with its full name, in the order of `--help`."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         with command.make_context(name, [], parent=context, resilient_parsing=True) as inner:
@@ -93,7 +87,6 @@ def _commands(group: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _parameters(command: Any, context: Any, but: str = "") -> Iterator[str]:
-    """Yield a command's arguments and options as tagged paragraphs, without the option `but`."""
     known = (each for each in command.get_params(context) if each.name != but)
     records = (each.get_help_record(context) for each in known)
     yield from _listed(dict(each for each in records if each is not None))

@@ -1,8 +1,4 @@
-"""`inboxd messages`: the streams of brokers, their stored positions, and their readers.
-
-Known limit: reports of workers about a source are some seconds old. *See:*
-`operations/messages.py`; `inbound/messages/verifying.py`.
-"""
+"""`inboxd messages`: the streams of brokers, their stored positions, and their readers."""
 
 from typing import Annotated
 

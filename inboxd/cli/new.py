@@ -1,10 +1,8 @@
 """`inboxd new`: makes a plugin that runs, from the files in `templates/plugin/`.
 
-Owns the names that a plugin may have, and how a template becomes a file: the ending `.in` is
-removed, a folder `package` gets the package's name, and only `{{package}}` and `{{project}}` are
-replaced in the text.
-Promises: the plugin's folder appears complete or not at all (it is written beside its place, then
-renamed; into an existing empty folder, its entries are moved); existing files are not changed.
+The ending `.in` of a template is removed, a folder `package` gets the package's name, and only
+`{{package}}` and `{{project}}` are replaced. The plugin's folder appears complete or not at all (it
+is written beside its place, then renamed); existing files are not changed.
 """
 
 import os
@@ -61,7 +59,6 @@ def new(
 
 
 def _names(name: str) -> Mapping[str, str]:
-    """Return the names of package and project. Raises UsageError for a name that cannot be used."""
     if not _NAME.fullmatch(name) or len(name) > _MOST_CHARACTERS:
         raise UsageError(
             f"{name!r} is not a valid plugin name: use at most {_MOST_CHARACTERS} lower-case "
@@ -76,7 +73,6 @@ def _names(name: str) -> Mapping[str, str]:
 
 
 def _refusals(package: str, project: str) -> Iterator[str]:
-    """Yield the reasons why a package or distribution cannot have this name."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     if iskeyword(package):
@@ -109,7 +105,6 @@ def _module(package: str) -> str | None:
 
 
 def _rendered(names: Mapping[str, str]) -> Iterator[tuple[PurePath, str]]:
-    """Yield each file of the plugin, with its text."""
     for template in sorted(_TEMPLATES.rglob(f"*{_SUFFIX}")):
         text = template.read_text(encoding="utf-8")
         for word, value in names.items():
@@ -119,7 +114,6 @@ def _rendered(names: Mapping[str, str]) -> Iterator[tuple[PurePath, str]]:
 
 
 def _write(target: Path, files: Mapping[PurePath, str]) -> None:
-    """Write the files into a new folder. Raises UsageError if that fails."""
     try:
         is_there = target.exists()
         if is_there and (not target.is_dir() or any(target.iterdir())):

@@ -1,7 +1,6 @@
 """Options that many commands share, and the database session that a command opens with them.
 
-Promises: `-c` means the same before and after the command's name, and the one after it wins; an
-invalid value is refused before the command uses the database.
+`-c` means the same before and after the command's name, and the one after it wins.
 """
 
 import getpass
@@ -27,7 +26,6 @@ T = TypeVar("T")
 
 
 def _or_before_command(context: typer.Context, given: Path | None) -> Path | None:
-    """Return the file given after the command's name, or else before it or by the environment."""
     return given or context.find_root().params.get("config")
 
 
@@ -101,28 +99,22 @@ Yes = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Asking(Options):
-    """Options of commands that read the database."""
-
     config: Config = None
     json: Json = False
 
     @cached_property
     def settings(self) -> "Settings":
-        """The settings in force. Raises SettingsError."""
         return load_settings(self.config)
 
     def ask(self, question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False) -> T:
-        """Call the function `ask` with these settings."""
         return ask(self.settings, self.config, question, patient=patient)
 
     def tell(self, document: Mapping[str, object], *lines: str) -> None:
-        """Print the document as JSON, or the lines."""
         self.print(document, ["\n".join(lines)] if lines else [])
 
     def print(
         self, document: Mapping[str, object], parts: Iterable[Part], remarks: Iterable[str] = ()
     ) -> None:
-        """Print the document as JSON; or its parts, remarks, and the option of the next page."""
         if self.json:
             print_json(document)
             return
@@ -136,8 +128,6 @@ class Asking(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Looking(Asking):
-    """Options of commands that print tables."""
-
     wide: Annotated[
         bool, typer.Option("--wide", help="Show all columns and whole values, at any width.")
     ] = False
@@ -148,22 +138,17 @@ class Looking(Asking):
 
 @dataclass(frozen=True, kw_only=True)
 class Acting(Asking):
-    """Options of commands that the audit records."""
-
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The reason, for the audit.")
     ] = None
 
     def do(self, operation: "Callable[..., Awaitable[T]]", *on: object) -> T:
-        """Run an operation of `inboxd.operations` with the command's user as its actor."""
         who, why = actor(), self.reason
         return self.ask(lambda session: operation(session, *on, actor=who, reason=why))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Previewed(Acting):
-    """Options of commands that show a preview before they change anything."""
-
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False
@@ -171,7 +156,6 @@ class Previewed(Acting):
 
     @property
     def asks(self) -> bool:
-        """Whether the command asks before it changes anything."""
         return may_ask(yes=self.yes, json=self.json)
 
     def confirmed(self, show: Callable[[], bool], question: str) -> bool:
@@ -199,7 +183,6 @@ class Paging(Options):
 
 
 def may_ask(*, yes: bool, json: bool) -> bool:
-    """Whether the command asks: at a terminal, without --yes and --json."""
     return sys.stdin.isatty() and not (yes or json)
 
 
@@ -217,7 +200,6 @@ def load_settings(config: Path | None) -> "Settings":
 
 
 def named_in(settings: "Settings", kind: str) -> Collection[str]:
-    """Return the topics, queues or sources that have sections of their own in the settings."""
     if kind == "topic":
         return settings.topics
     if kind == "source":
@@ -232,14 +214,11 @@ def ask(
     *,
     patient: bool = False,
 ) -> T:
-    """Run a function on a new session. patient: without time limits of statements.
-
-    Raises DatabaseError or SchemaError.
-    """
+    """patient: without time limits of statements. Raises DatabaseError or SchemaError."""
     import anyio
 
     from inboxd.cli.dev_place import require
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     require(settings, config)
 

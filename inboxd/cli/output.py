@@ -1,14 +1,12 @@
 """Printing: tables for people, plain columns for pipes, JSON for programs.
 
-Owns the format of values and the widths of tables. On a terminal a table is at most as wide as the
-terminal: times become ages ("3m ago"), then long values are cut (types from the left, since they
-differ at their ends), then the least important columns are left out, which a line below the table
-names; `--wide` prints everything. In a pipe a row is a line of whole values separated by tabs,
-unless `--aligned` is given.
-Promises: JSON has times in ISO 8601 and durations in seconds; other output has local times (TZ)
-with their zone; text from rows cannot move the cursor or colour the terminal. If the encoding is
-not Unicode, our own signs become ASCII; other characters become "?" on a terminal and escapes
-elsewhere, so that a pipe loses nothing.
+To fit a table into a terminal, times become ages ("3m ago"), then long values are cut (types from
+the left, since they differ at their ends), then the least important columns are left out, which a
+line below the table names; `--wide` prints everything. In a pipe a row is a line of whole values
+separated by tabs, unless `--aligned` is given. JSON has times in ISO 8601 and durations in seconds;
+other output has local times (TZ) with their zone; text from rows cannot move the cursor or colour
+the terminal. If the encoding is not Unicode, our own signs become ASCII; other characters become
+"?" on a terminal and escapes elsewhere, so that a pipe loses nothing.
 """
 
 import json
@@ -38,9 +36,8 @@ _ASCII = str.maketrans("▁▂▃▄▅▆▇█│┤└├┬─…≈◀\N{RE
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table: its title, and the value that it shows of a row.
+    """value: the key of the row, or a function of the row; default: the title with underscores.
 
-    value: the key of the row, or a function of the row; default: the title with underscores.
     kind: numbers and spans are aligned right; a time may be text in ISO 8601, a span is in seconds.
     cut: the end that is cut if the table is too wide. extra: left out first, before the other
     columns from the right. legend: the meaning of the title, printed below the table.
@@ -54,7 +51,6 @@ class TableColumn:
     legend: str = ""
 
     def of(self, row: Any) -> object:
-        """Return the value that the column shows of a row."""
         if callable(self.value):
             found = self.value(row)
         else:
@@ -68,17 +64,13 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows below the titles of their columns, and an optional title of the table.
-
-    Without columns only the title is printed.
-    """
+    """Without columns only the title is printed."""
 
     columns: Sequence[TableColumn]
     rows: Sequence[Any]
     title: str = ""
 
     def lines(self, width: int | None) -> Iterator[str]:
-        """Yield the lines for a terminal of that width; None: any width."""
         columns, cells, widths = self._fitted(width)
         if self.title:
             yield self.title
@@ -98,7 +90,6 @@ class Table:
             yield f"(no room for {', '.join(left)}; --wide shows all)"
 
     def plain(self) -> Iterator[str]:
-        """Yield the lines for a pipe: whole values separated by tabs."""
         if self.title:
             yield self.title
         if not self.columns:
@@ -108,7 +99,6 @@ class Table:
             yield "\t".join(show(_in_one_line(each.of(row))) for each in self.columns)
 
     def _filled(self) -> list[TableColumn]:
-        """Return the columns that have a value in at least one row."""
         return [
             each
             for each in self.columns
@@ -116,7 +106,6 @@ class Table:
         ]
 
     def _fitted(self, width: int | None) -> tuple[list[TableColumn], list[list[str]], list[int]]:
-        """Return the columns that fit, their cells, and their widths."""
         columns = self._filled()
         while True:
             cells, widths = self._drawn(columns, show)
@@ -136,7 +125,6 @@ class Table:
     def _drawn(
         self, columns: Sequence[TableColumn], draw: Callable[[object], str]
     ) -> tuple[list[list[str]], list[int]]:
-        """Return the cells, and the width of each column."""
         from rich.cells import cell_len
 
         cells = [[draw(_first_line(each.of(row))) for each in columns] for row in self.rows]
@@ -165,8 +153,6 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON value below its name, indented and otherwise unchanged."""
-
     name: str
     value: object
 
@@ -179,10 +165,7 @@ Part = Table | Fields | Document | str
 
 
 def print_parts(parts: Iterable[Part], *, wide: bool = False, aligned: bool = False) -> None:
-    """Print parts for a terminal or a pipe, with an empty line between two.
-
-    aligned: print tables into a pipe as on a terminal.
-    """
+    """aligned: print tables into a pipe as on a terminal."""
     width = None if wide else terminal_width()
     for place, part in enumerate(parts):
         if place:
@@ -204,15 +187,11 @@ def remark(text: str) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line in any encoding of the output."""
     typer.echo(_for_stream(line, sys.stdout))
 
 
 def encodable(text: str, encoding: str, missing: str = "replace") -> str:
-    """Replace characters that an encoding lacks: our own signs by ASCII, others by `missing`.
-
-    missing: an error handler of codecs; "replace" keeps the width.
-    """
+    """Our own signs become ASCII. missing: a handler of codecs; "replace" keeps the width."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -239,16 +218,11 @@ def terminal_width() -> int:
 
 
 def print_json(value: object, *, indent: bool = False) -> None:
-    """Print one JSON document, on one line unless `indent` is set."""
     typer.echo(_escaped(json_text(value, indent=indent)))
 
 
 def _escaped(text: str) -> str:
-    """Escape control characters in JSON text, and all beyond ASCII if the encoding lacks some.
-
-    JSON requires escapes only for the characters below U+0020, but terminals also obey DEL, the C1
-    characters, and characters that change the direction of writing.
-    """
+    """Terminals also obey DEL, C1 and direction characters, which JSON does not have to escape."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -261,10 +235,7 @@ def _in_ascii(found: re.Match[str]) -> str:
 
 
 def json_text(value: object, *, indent: bool = False) -> str:
-    """Return JSON text; indented if asked for, and not nested deeper than orjson supports.
-
-    Raises UsageError for a value that is nested too deep for Python's json as well.
-    """
+    """Raises UsageError for a value that is nested too deep for orjson and Python's json."""
     import orjson
 
     option = orjson.OPT_INDENT_2 if indent else 0
@@ -306,7 +277,6 @@ def _shown_line(line: str) -> str:
 
 
 def _relative(value: object) -> str:
-    """Format a value like `show`, but a time by its distance from now."""
     if not isinstance(value, datetime):
         return show(value)
     away = (datetime.now(UTC) - value).total_seconds()
@@ -328,7 +298,6 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _shrunk(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -> list[int]:
-    """Reduce the widest cuttable column until the table fits, or no column can be cut more."""
     room = list(widths)
     while _total(room) > width:
         able = [n for n, each in enumerate(columns) if each.cut and room[n] > _LEAST_WIDTH]
@@ -339,7 +308,6 @@ def _shrunk(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -
 
 
 def _cut(text: str, room: int, end: Literal["left", "right"] | None) -> str:
-    """Cut text to a terminal width of `room` characters, with a mark at the cut."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= room or end is None:
@@ -357,7 +325,6 @@ def _aligned(column: TableColumn, text: str, room: int) -> str:
 
 
 def _plain(value: object) -> object:
-    """Convert values that orjson does not support."""
     return value.total_seconds() if isinstance(value, timedelta) else str(value)
 
 

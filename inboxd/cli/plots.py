@@ -1,8 +1,7 @@
 """Plots of characters: sparklines, bars, and a chart with its axes.
 
-Promises: no colour and no control character, so a plot looks the same in a pipe, on a simple
-terminal, and on paper; it fits into the given width; every value above 0 is visible; an unknown
-value is blank, unlike 0. Known limit: if the encoding has no block characters,
+No colour and no control character, so a plot looks the same in a pipe and on paper; every value
+above 0 is visible; an unknown value is blank, unlike 0. If the encoding has no block characters,
 `output.encodable` replaces them by ASCII, in the same eight heights.
 """
 
@@ -22,17 +21,13 @@ _TICK_CHARACTERS = 14  # least distance between two times on the axis
 
 
 def sparkline(values: Values, width: int, *, adds_up: bool = True) -> str:
-    """Draw a line of one character per value, or of `width` characters that share the values.
-
-    adds_up: a shared character shows the mean of its values, else the largest.
-    """
+    """adds_up: a shared character shows the mean of its values, else the largest."""
     squeezed = _squeezed(values, width, adds_up=adds_up)
     most = max((each for each in squeezed if each is not None), default=0)
     return "".join(EMPTY if each is None else _height(each, most) for each in squeezed)
 
 
 def bar(value: float, most: float, width: int) -> str:
-    """Draw a bar; the value `most` has the full `width`."""
     return FULL * (max(1, round(width * value / most)) if value > 0 < most else 0)
 
 
@@ -45,10 +40,7 @@ def plot(
     label: Callable[[float], str],
     time: Callable[[datetime], str],
 ) -> Iterator[str]:
-    """Draw columns with a scale from 0 and an axis of times: `height` lines and two of the axis.
-
-    label: formats a value. time: formats a time.
-    """
+    """Yields `height` lines, with a scale from 0, and two lines of the axis of times."""
     most = max((each for each in values if each is not None), default=0) or 1
     top = _round_up(max(most, _LEAST_TOP))
     marks = {height - 1: label(top), 0: label(0)}
@@ -73,7 +65,6 @@ def plot(
 def _ticks(
     steps: int, across: int, time: Callable[[datetime], str], begins: Sequence[datetime]
 ) -> list[tuple[int, str]]:
-    """Return the times below the axis, each with its column."""
     every = ceil(_TICK_CHARACTERS / across)
     end = steps * across
     found = [(n * across, time(begins[n])) for n in range(0, steps, every)]
@@ -102,7 +93,6 @@ def _height(value: float, most: float) -> str:
 
 
 def _squeezed(values: Values, width: int, *, adds_up: bool) -> list[float | None]:
-    """Combine values until there are at most `width`."""
     if len(values) <= width:
         return list(values)
     edges = [len(values) * n // width for n in range(width + 1)]
@@ -117,7 +107,6 @@ def _squeezed(values: Values, width: int, *, adds_up: bool) -> list[float | None
 
 
 def _round_up(value: float) -> float:
-    """Return the next round number: one of these, times a power of ten."""
     size = 10 ** floor(log10(value))
     return float(
         next((n for n in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8) if value <= n * size), 10) * size

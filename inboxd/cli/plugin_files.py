@@ -1,8 +1,7 @@
-"""Where the files of the installed plugins are, as a newly started interpreter finds them.
+"""Finds the files of the installed plugins, as a newly started interpreter finds them.
 
-Owns the look-up for `inboxd dev`, which runs this file as a script: only a new interpreter sees
-later installations (an editable plugin is a line in a .pth file). Promises that no plugin is
-imported: only the daemon runs their code. Known limit: it does not find a plugin in a zip file.
+`inboxd dev` runs this file as a script: only a new interpreter sees later installations (an
+editable plugin is a line in a .pth file). No plugin is imported; one in a zip file is not found.
 """
 
 import json
@@ -29,10 +28,7 @@ class Plugin(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """The installed plugins. places: folders that an installation changes.
-
-    migrations: whether one of the plugins ships migrations.
-    """
+    """places: folders that an installation changes. migrations: whether a plugin ships some."""
 
     plugins: tuple[Plugin, ...]
     places: tuple[str, ...]
@@ -40,12 +36,10 @@ class Installed(NamedTuple):
 
     @property
     def paths(self) -> list[Path]:
-        """Return the folders and single files of code."""
         return sorted({Path(plugin.path) for plugin in self.plugins})
 
 
 def look_up(names: Sequence[str]) -> Installed:
-    """Return all plugins, or the plugins of these names, as a new interpreter finds them."""
     command = [sys.executable, "-P", __file__, *names]
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     plugins, places, migrations = json.loads(ran.stdout.splitlines()[-1])

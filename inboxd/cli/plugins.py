@@ -1,8 +1,6 @@
 """`inboxd plugins`: installed plugins, their migrations, and the workers that have them.
 
-Promises: it works without a database, and then reports that some values are unknown; a plugin that
-cannot be imported is listed with its error. Known limit: workers declare types, not plugins; a
-worker counts as having a plugin if it declares types of it.
+It works without a database. A worker counts as having a plugin if it declares types of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +28,6 @@ _MOST_WORKERS = 1000
 
 
 class _Answer(NamedTuple):
-    """Plugin data of the database. error: why it could not be read."""
-
     states: "Mapping[str, PluginState]"
     workers: Sequence[Mapping[str, Any]] | None = None
     error: str | None = None
@@ -86,7 +82,6 @@ def _tell(error: str | None, given: Looking) -> None:
 def _look(
     given: Looking,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str | None]:
-    """Return plugins as JSON values, types that only other hosts' workers have, and the error."""
     from inboxd.registry.installed import installed
 
     settings = given.settings
@@ -101,7 +96,6 @@ def _look(
 
 
 def _folders() -> "tuple[dict[str, MigrationFolder], dict[str, str]]":
-    """Return the migrations that are installed here, by plugin, and the errors of unusable ones."""
     from inboxd.store import plugin_folders
 
     found: dict[str, MigrationFolder] = {}
@@ -119,7 +113,7 @@ def _ask(given: Looking, folders: "Sequence[MigrationFolder]") -> _Answer:
     from inboxd.store.plugin_migrations import PluginState
 
     async def look(session: "Session") -> _Answer:
-        states = await plugin_migrations.states(session.connection, session.sql, folders)
+        states = await plugin_migrations.states(session, folders)
         workers = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
         return _Answer({each.plugin: each for each in states}, [dict(row) for row in workers])
 
@@ -156,7 +150,6 @@ def _document(
 
 
 def _without_handlers(name: str, seen: _Answer, problem: str | None) -> dict[str, Any]:
-    """Describe a plugin without handlers here: it ships only migrations, or is not installed."""
     state = seen.states.get(name)
     return {
         "plugin": name,
@@ -172,7 +165,6 @@ def _without_handlers(name: str, seen: _Answer, problem: str | None) -> dict[str
 
 
 def _migrations(name: str, seen: _Answer) -> list[dict[str, Any]] | None:
-    """Return each migration with its state; None: the plugin has none."""
     state = seen.states.get(name)
     if state is None:
         return None
@@ -215,7 +207,6 @@ def _workers(plugin: "InstalledPlugin", seen: _Answer) -> list[dict[str, Any]] |
 
 
 def _elsewhere(here: "Sequence[InstalledPlugin]", seen: _Answer) -> list[dict[str, Any]]:
-    """Return the types that living workers have and no plugin here."""
     known = {each for plugin in here for each in _types(plugin)}
     having: dict[tuple[str, str], list[str]] = {}
     for row in seen.workers or ():

@@ -1,8 +1,6 @@
-"""One POST request, as a sender of webhooks makes it, and its answer.
+"""One POST request, as a sender of webhooks makes it: it follows no redirects, and times out.
 
-Promises: redirects are not followed, since senders of webhooks follow none; a server that does not
-answer, or does not finish its answer, times out. Known limit: certificates are verified by the
-machine's own authorities, or the authorities in SSL_CERT_FILE.
+Known limit: certificates are verified by the machine's authorities, or by SSL_CERT_FILE.
 """
 
 import http.client

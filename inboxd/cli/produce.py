@@ -1,8 +1,4 @@
-"""`inboxd emit`, `inboxd send`: write one row by hand, or the lines of a file (`bulk`).
-
-For tests, repairs and imports. Known limit: it does not write in a service's own transaction; for
-that see docs/producers.md.
-"""
+"""`inboxd emit`, `inboxd send`: write one row by hand, or the lines of a file (`bulk`)."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -67,7 +63,6 @@ class _New(Asking):
     ] = False
 
     def refuse_beside_file(self, *arguments: str | None) -> None:
-        """Raise UsageError for arguments and options of a single row."""
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if (
             any(argument is not None for argument in arguments)
@@ -80,7 +75,6 @@ class _New(Asking):
             )
 
     def entry(self, type_: str, payload: str) -> "Entry":
-        """Return the row to write. Raises UsageError."""
         from inboxd.model import duration
         from inboxd.store.producing import Entry
 
@@ -207,7 +201,6 @@ def send(
 def _one(
     type_: str | None, payload: str | None, given: _New, many: FileOptions
 ) -> "tuple[str, Entry]":
-    """Return type and row of a single event or command. Raises UsageError."""
     many.refuse_without_file()
     if type_ is None:
         raise UsageError("give a TYPE, or --file for many rows.")
@@ -215,11 +208,7 @@ def _one(
 
 
 def _is_checked_only(kind: "Kind", entry: "Entry", given: _New) -> bool:
-    """Check the payload; returns True, and prints the result, if --check forbids writing.
-
-    Raises PayloadError for a payload that a handler here would refuse, NoHandler for --check if no
-    plugin here handles the type.
-    """
+    """Whether --check forbids writing. Raises PayloadError; NoHandler without a plugin for it."""
     from inboxd.registry.payload_models import models_here
 
     if given.force and not given.check:
@@ -245,7 +234,6 @@ def _is_checked_only(kind: "Kind", entry: "Entry", given: _New) -> bool:
 def _produce(
     given: _New, names: "Mapping[Named, str | None]", write: "Callable[[Session], Awaitable[T]]"
 ) -> "T":
-    """Write in a new session. Raises UnknownName for an undeclared name."""
     from inboxd import operations
 
     async def run(session: "Session") -> T:

@@ -1,7 +1,4 @@
-"""`inboxd queues`: the rows of each queue, its limits, and its blocked ordering keys.
-
-Known limit: it shows the limits of its own settings; workers elsewhere may have others.
-"""
+"""`inboxd queues`: the rows of each queue, its limits by these settings, its blocked keys."""
 
 from typing import Annotated, Any
 
@@ -75,7 +72,6 @@ def show(
 
 
 def _blocked(row: dict[str, Any]) -> str | None:
-    """Format the blocked keys: their number, the cause, and the longest wait behind them."""
     from inboxd.store.queues import HOLDERS
 
     parts = [

@@ -4,7 +4,6 @@ import base64
 
 
 def readable(body: bytes | None) -> object:
-    """Return a body as JSON, as text, or else in base64."""
     import orjson
 
     if body is None:

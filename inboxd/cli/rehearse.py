@@ -1,10 +1,9 @@
 """`inboxd rehearse`: runs a row of the live database here, and rolls back the handlers' writes.
 
-Promises: it names effects that cannot be undone, and asks before it runs; without a terminal it
-needs `--yes`. Ctrl-C and TERM stop the handlers as a worker would, a second signal ends the process
-at once; the server rolls back an unfinished transaction. Payloads are shown only with `--payload`.
-Known limit: while a debugger holds the loop, Ctrl-C goes to the debugger. *See:*
-`inboxd.rehearsal`, the mechanism.
+It names effects that cannot be undone, and asks before it runs; without a terminal it needs
+`--yes`. Ctrl-C and TERM stop the handlers as a worker would, a second signal ends the process at
+once; the server rolls back an unfinished transaction. Known limit: while a debugger holds the loop,
+Ctrl-C goes to the debugger.
 """
 
 import os
@@ -80,7 +79,6 @@ class Rehearsing(Looking):
     ] = False
 
     def terms(self, settings: "Settings") -> "RehearsalTerms":
-        """Return the time limits and modes of the rehearsal. Raises UsageError."""
         from inboxd.rehearsal import RehearsalTerms
 
         usual = settings.database.idle_in_transaction_timeout
@@ -157,7 +155,6 @@ def _find(given: Rehearsing, kind: Literal["event", "command"], id: Any) -> "Reh
 
 
 def _warn(found: "RehearsedRow", handlers: "list[Handler]") -> None:
-    """Print which row runs, and which effects are not undone."""
     where = "topic" if found.kind == "event" else "queue"
     row = f"{found.kind} {found.row['id']} ({found.row['type']}, {where} {found.lane})"
     replay = ", as a replay would" if found.has_ended else ""
@@ -177,7 +174,6 @@ def _warn(found: "RehearsedRow", handlers: "list[Handler]") -> None:
 def _run(
     settings: "Settings", registry: "Registry", found: "RehearsedRow", terms: "RehearsalTerms"
 ) -> "Rehearsal":
-    """Rehearse in the main thread's loop; a signal ends the process."""
     import anyio
 
     from inboxd.rehearsal import rehearse as do
@@ -214,7 +210,6 @@ class _Interrupt:
     @classmethod
     @contextmanager
     def listening(cls) -> Iterator["_Interrupt"]:
-        """Handle signals during the block."""
         interrupt = cls()
         before = {number: signal.signal(number, interrupt._heard) for number in _SIGNALS}
         try:
@@ -225,7 +220,6 @@ class _Interrupt:
                     signal.signal(number, handler)
 
     def attach(self, scope: Any) -> None:
-        """Set the scope that a signal cancels; called in the loop."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -301,7 +295,6 @@ _PROGRESS = (*columns.numbers("done", "of"), TableColumn("note", cut="right"))
 
 
 def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterator[Part]:
-    """Lay out the result of a rehearsal."""
     handlers = ", ".join(told.handlers)
     chunk = told.chunk and f"{plural(told.chunk['events'], 'event')} of key {told.chunk['key']!r}"
     yield Fields(

@@ -1,9 +1,4 @@
-"""`inboxd events list`, `inboxd commands list`: rows by any filter.
-
-Promises: a list ends even if few rows match: it prints how far back it looked, and `next` continues
-from there.
-*See:* `operations/finding.py`, after it.
-"""
+"""`inboxd events list`, `inboxd commands list`: rows by any filter, and how far back they look."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -35,8 +30,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ListFilter(Options):
-    """Filter options of lists and counts that `RowFilter` does not have."""
-
     error: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Only rows whose newest error contains TEXT."),
@@ -110,7 +103,6 @@ def _print(
 
 
 def how_far(found: "Found", limit: int) -> Sequence[str]:
-    """Describe how far a list looked that ended before its page was full."""
     if found.next is None or len(found.rows) == limit:
         return ()
     back = "" if found.looked_back_to is None else f" back to {show(found.looked_back_to)}"
@@ -126,7 +118,6 @@ async def _find(
     look: int | None,
     page: Paging,
 ) -> "tuple[Found, list[str]]":
-    """Find a page of rows; if it is empty, also remarks on undeclared names in the filter."""
     from inboxd import operations
 
     where: Any = {"below": page.after, "limit": page.limit}
@@ -145,7 +136,6 @@ async def _find(
 
 
 def _status(row: dict[str, Any]) -> str:
-    """Return the status, with the new row of a replayed dead letter."""
     new = row.get("replayed_as")
     return row["status"] if new is None else f"{row['status']}, replayed as {new}"
 

@@ -1,9 +1,7 @@
 """`inboxd events`, `inboxd commands`: the same commands for both kinds of rows.
 
-Owns `row_commands`, which makes the group of a table: list, count, show, why, replay, dismiss,
-reschedule; and for commands cancel, prioritize, replay-with and edit.
-Known limits: `cancel` only asks a running command to stop; `show` tells whether it did. An event
-cannot be cancelled: it is a fact, and its page is one transaction.
+`cancel` only asks a running command to stop. An event cannot be cancelled: it is a fact, and its
+page is one transaction.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,7 +1,4 @@
-"""`inboxd run` and `inboxd receive`: the daemon, or its receiver alone, in this process.
-
-Known limit: it stays in the foreground; systemd, Docker or Kubernetes restart it.
-"""
+"""`inboxd run` and `inboxd receive`: the daemon, or its receiver alone, in the foreground."""
 
 from typing import Annotated
 

@@ -1,7 +1,4 @@
-"""`inboxd schedules`: schedules that workers declare or operators add.
-
-Known limit: it does not check the schedules of the settings; `check` does.
-"""
+"""`inboxd schedules`: schedules that workers declare or operators add."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,8 +77,6 @@ def _text(metavar: str, text: str, *names: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleFields(Acting):
-    """Fields of a schedule besides its type and times; None: not given."""
-
     payload: Annotated[
         str | None, _text("JSON|-|@FILE", "Payload; -: standard input. Default: {}.")
     ] = None
@@ -119,7 +114,6 @@ class ScheduleFields(Acting):
     description: Annotated[str | None, _text("TEXT", "Purpose, for people.")] = None
 
     def said(self) -> dict[str, object]:
-        """Return the given fields. Raises UsageError for a payload that is not JSON."""
         from inboxd.cli.produce import read_payload
 
         payload = None if self.payload is None else read_payload(self.payload)
@@ -220,7 +214,6 @@ def change(
 
 
 def _cleared(names: Sequence[str], changes: Mapping[str, object]) -> dict[str, object]:
-    """Return the cleared fields. Raises UsageError for fields that are required or also given."""
     from inboxd.operations.schedules import CLEARED
 
     cleared = {}

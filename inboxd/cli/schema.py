@@ -1,8 +1,6 @@
-"""`inboxd migrate`: migrates inboxd's schema, and then the tables of plugins.
+"""`inboxd migrate`: migrates inboxd's schema, and then the tables of plugins; there is no way back.
 
-Promises: the plan is shown before anything runs; two runs at once wait for each other. With
-`--grants` it creates roles and rights again, which a dump may lack.
-Known limit: there is no way back (`inboxd.store.migrations`).
+Two runs at once wait for each other; `--grants` makes roles and rights, which a dump may lack.
 """
 
 import sys
@@ -89,16 +87,15 @@ def migrate(
 
 
 async def _look(settings: "Settings", to: int | None) -> _Seen:
-    """Read state and plan. Raises SchemaError or PluginError if no migration may run."""
     from inboxd.store import migrations, plugin_folders, plugin_migrations
-    from inboxd.store.session import open_session
+    from inboxd.store.operator_sessions import open_session
 
     folders = plugin_folders.shipped_by(settings.worker.plugins) if to is None else []
     async with open_session(settings.database) as session:
-        ran = await migrations.applied(session.connection, session.sql)
+        ran = await migrations.applied(session)
         plugins = []
         if to is None:
-            plugins = await plugin_migrations.states(session.connection, session.sql, folders)
+            plugins = await plugin_migrations.states(session, folders)
     own = migrations.pending(ran, to)
     return _Seen(ran.named, ran.version, plugins, plugin_migrations.planned(own, plugins))
 

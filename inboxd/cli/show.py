@@ -1,8 +1,6 @@
-"""`inboxd events show`, `inboxd commands show`: one row in full.
+"""`inboxd events show`, `inboxd commands show`: one row in full; the payload only if asked for.
 
-Promises: payloads, headers and results are shown only with `--payload`, and columns that only the
-daemon reads with `--verbose` or in JSON. Known limit: at most 100 created rows are shown; `inboxd
-trace` counts them all.
+Known limit: at most 100 created rows are shown; `inboxd trace` counts them all.
 """
 
 from collections.abc import Iterator
@@ -89,7 +87,6 @@ _TABLES = {
 
 
 def print_one(table: "HotTable", id: str, given: Showing) -> None:
-    """Print one row with its retry rules and the rows that it created. Raises NotFound."""
     from inboxd import operations
 
     wanted, settings = read_row_id(id), given.settings
@@ -112,7 +109,6 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
 
 
 def _payload_told(table: "HotTable", row: dict[str, Any]) -> str:
-    """Name the command that shows the payload; errors name its fields but not their values."""
     text = f"To see its payload: inboxd {table} show {row['id']} --payload"
     if fields := fields_at_fault(row["errors"] or ()):
         text += f" (with the values at {', '.join(fields)}, which errors do not contain)"
@@ -130,7 +126,6 @@ def _receipt_told(receipt: dict[str, Any]) -> Iterator[Part]:
 
 
 def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
-    """Lay out the result of `operations.details`."""
     hidden = _APART if verbose else _APART | _INTERNAL
     told = {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - hidden}
     fields = {key.replace("_", " "): _read(key, told[key]) for key in told}
@@ -151,12 +146,10 @@ def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
 
 
 def _status(status: str) -> str:
-    """Return the status, with its explanation."""
     return f"{status} ({STATUS_WORDS[status]})"
 
 
 def _read(key: str, value: Any) -> object:
-    """Convert a JSON value to a time or a duration, by its key."""
     if value is None:
         return None
     if key == "at" or key.endswith("_at"):
@@ -170,7 +163,6 @@ def _is_skipped(row: dict[str, Any]) -> bool:
 
 
 def _told(row: dict[str, Any]) -> Iterator[Part]:
-    """Yield sentences about the row's state."""
     if row["why"] is not None:
         yield row["why"]["sentence"]
     if _is_skipped(row):
@@ -180,7 +172,6 @@ def _told(row: dict[str, Any]) -> Iterator[Part]:
 
 
 def _suspicion_told(suspect: dict[str, Any]) -> str:
-    """Explain why a command is a suspect, and how it runs."""
     where = suspect["died_on"] or "(unknown)"
     others = suspect["others"]
     how = "beside ordinary commands"

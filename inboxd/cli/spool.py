@@ -1,8 +1,4 @@
-"""`inboxd spool`: webhooks that wait on this host's disk for the database.
-
-Promises: list, show and verify need no database and change nothing; a body is shown only with
-`--raw`. Known limit: it reads only this host's spool, with the rights of the command's user.
-"""
+"""`inboxd spool`: webhooks that wait on this host's disk; list, show, verify need no database."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

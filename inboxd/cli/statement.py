@@ -1,7 +1,4 @@
-"""`inboxd statement`: the events received on a day, and their outcomes, which must add up.
-
-*See:* `operations/daily_statement.py`; docs/statement.md defines each number.
-"""
+"""`inboxd statement`: the events received on a day, and their outcomes (docs/statement.md)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

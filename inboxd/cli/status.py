@@ -1,9 +1,4 @@
-"""`inboxd status` and `inboxd workers`: workers, receivers, throughput, and the rows of each lane.
-
-Promises: counts that stop at a limit are shown with "+", and counts of a sample with its age.
-*See:* `operations/overview.py`, which reads the values; `cli/watching.py`, for `--watch`;
-`cli/figures.py`, for `--since`.
-"""
+"""`inboxd status` and `inboxd workers`; counts that stop at a limit are shown with "+"."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +22,6 @@ _MOST_WORKERS = 1000
 
 
 def _share(row: dict[str, Any]) -> str:
-    """Format a command's progress: 30 of 100 (30 %)."""
     done, total = row["done"], row["total"]
     return f"{done:g} of {total:g} ({100 * done / total:.0f} %)" if total else f"{done:g}"
 
@@ -45,7 +39,6 @@ def _notes(lane: dict[str, Any]) -> str:
 
 
 def _processes(row: dict[str, Any]) -> str:
-    """Format the numbers of the processes; empty without a supervisor."""
     return ", ".join(map(str, row["processes"]))
 
 
@@ -122,7 +115,6 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _succeeded_again(row: dict[str, Any]) -> str:
-    """Format the share that succeeded, of the reprocessed rows that ended."""
     well = row["after_retry"] + row["after_replay"]
     return _percent(well, well + row["failed_again"])
 
@@ -162,7 +154,6 @@ _PROGRESS: columns.Columns = (
 
 
 def _lanes(most: int, most_failed: int) -> columns.Columns:
-    """Return the columns of lanes; counts stop at `most`, for failed rows at `most_failed`."""
     return (
         "kind",
         TableColumn("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
@@ -278,7 +269,6 @@ def tables(found: dict[str, Any], minutes: int) -> list[Table]:
 
 
 def _dead_letters(found: dict[str, Any]) -> str:
-    """Describe the number of dead letters by kind, with the command that lists them."""
     most, counts, cut = found["sample"]["failed_counted_to"], dict[str, int](), False
     for lane in found["lanes"]:
         counts[lane["kind"]] = counts.get(lane["kind"], 0) + lane["failed"]
@@ -309,7 +299,6 @@ def _here(sample: dict[str, Any]) -> str:
 
 
 def _counted(sample: dict[str, Any]) -> str:
-    """Describe when lanes were counted, and why now if the leader has no fresh sample."""
     if sample["counted_by"] == "leader":
         text = f"counted {span(sample['age'])} ago"
     elif sample["newest_age"] is None:

@@ -1,8 +1,4 @@
-"""`inboxd tail`: prints changes of rows, line by line, until Ctrl-C.
-
-Known limit: it polls the database every `--interval`, so lines are late by at most that.
-*See:* `operations/tail.py`, which finds the changes.
-"""
+"""`inboxd tail`: prints changes of rows; it polls, so lines are late by at most `--interval`."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -63,10 +59,7 @@ def tail(
 async def _follow(
     session: "Session", looks: "Tail", interval: float, *, json: bool
 ) -> BrokenPipeError:
-    """Poll and print until the reader of the output is gone; return that error.
-
-    It is not raised, because the session would take an OSError for a lost connection.
-    """
+    """Returns the error; if it were raised, the session would take it for a lost connection."""
     import anyio
 
     from inboxd.operations.tail import MOST
@@ -88,7 +81,6 @@ async def _follow(
 
 
 def _line(news: "TailNews") -> str:
-    """Format one change as a line."""
     row = news.row
     lane = row.get("topic") or row.get("queue")
     parts = [show(news.at), f"{news.kind} {row['id']}", show(row["type"]), f"in {show(lane)}:"]

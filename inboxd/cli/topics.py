@@ -1,7 +1,4 @@
-"""`inboxd topics`: the mode, types, waiting events and blocked keys of each topic.
-
-Known limit: it shows the declaration of the worker that joined last.
-"""
+"""`inboxd topics`: topics as the worker that joined last declares them, and their blocked keys."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -184,7 +181,7 @@ def chunks(
     from inboxd.store import topics
 
     async def look(session: "Session") -> tuple[dict[str, str], int, list[dict[str, Any]]]:
-        modes = await topics.modes(session.connection, session.sql)
+        modes = await topics.modes(session)
         return modes, *await store.waiting(session, name, limit)
 
     known, arrived, found = given.ask(look)
@@ -242,7 +239,6 @@ def _fields(topic: dict[str, Any]) -> dict[str, object]:
 
 
 def _due(chunk: dict[str, Any]) -> str:
-    """Describe the first chunk: when it is due, its events and its key."""
     when = "when it is full" if chunk["due_at"] is None else f"due {show_value(chunk['due_at'])}"
     return f"{when}: {plural(chunk['events'], 'event')} of key {show_value(chunk['key'])}"
 

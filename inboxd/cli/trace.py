@@ -1,8 +1,4 @@
-"""`inboxd trace`: the story of a row as a tree, as JSON, as a diagram, or as Markdown.
-
-Promises: each row is one line; rows that are left out are counted. Known limit: a large story is
-cut (`--limit`, `--each`); trace a row at the cut to see its descendants.
-"""
+"""`inboxd trace`: the story of a row as a tree, as JSON, as a diagram, or as Markdown."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -71,7 +67,6 @@ def trace(
 
 
 def _read(about: list[str]) -> tuple[str | None, int | UUID]:
-    """Return kind (None if not given) and id. Raises UsageError."""
     match about:
         case [id]:
             return None, read_row_id(id)

@@ -1,8 +1,4 @@
-"""`inboxd uninstall`: removes inboxd from a database.
-
-Promises: it shows first the parts that it drops and the parts that stay; without `--yes` it asks,
-and refuses if there is no terminal. Known limit: see `inboxd.operations.uninstall`.
-"""
+"""`inboxd uninstall`: removes inboxd from a database, after it shows the parts that it drops."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,9 +1,4 @@
-"""`inboxd status --watch`: refreshes the status, with charts of the last hour.
-
-Promises: it needs no colour; where the cursor cannot be moved (a pipe, TERM=dumb), each status is
-printed below the last one, with its time.
-*See:* `cli/status.py`, whose tables are drawn; `cli/plots.py`.
-"""
+"""`inboxd status --watch`: refreshes the status; a pipe gets one status below the other."""
 
 import os
 import sys
@@ -52,10 +47,7 @@ async def watch(
     given: Looking,
     tables: Callable[[dict[str, Any]], list[Table]],
 ) -> BrokenPipeError:
-    """Refresh until the reader of the output is gone; return that error.
-
-    It is not raised, because the session would take an OSError for a lost connection.
-    """
+    """Returns the error; if it were raised, the session would take it for a lost connection."""
     import anyio
 
     from inboxd.operations.figures import flows
@@ -95,7 +87,6 @@ async def _draw_over(
     *,
     wide: bool,
 ) -> None:
-    """Draw on the terminal's alternate screen, until cancelled."""
     import anyio
     from rich.live import Live
     from rich.text import Text
@@ -129,7 +120,6 @@ class _Cached:
 
 
 def drawn(found: dict[str, Any]) -> list[Table]:
-    """Make the charts: the flows of the last hour, and the backlog."""
     lines = [
         {
             "flow": f"{flow['kind']}s {way}",
@@ -147,7 +137,6 @@ def drawn(found: dict[str, Any]) -> list[Table]:
 
 
 def _backlog(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the waiting rows of each topic and queue, most first, small ones added up."""
     waiting = defaultdict[tuple[str, str], int](int)
     cut_off = set[tuple[str, str]]()
     for lane in found["lanes"]:
@@ -170,7 +159,6 @@ def _backlog(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _bars(rows: Sequence[dict[str, Any]]) -> columns.Columns:
-    """Return the columns of the backlog; the longest bar has `_BAR_CHARACTERS`."""
     most = max(row["rows"] for row in rows)
     return (
         "kind",

@@ -1,9 +1,4 @@
-"""`inboxd webhooks replay`: sends a stored request again, to any URL.
-
-Promises: a secret in the request itself, such as a bearer token, is sent only with `--with-secret`.
-The audit records actor, receipt and URL.
-*See:* `operations/receipts.py`, which makes the request.
-"""
+"""`inboxd webhooks replay`: sends a stored request again; its secret only if `--with-secret`."""
 
 from typing import TYPE_CHECKING, Annotated
 

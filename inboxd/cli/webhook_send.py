@@ -1,8 +1,8 @@
 """`inboxd webhooks send`, `inboxd webhooks openapi`: webhook commands that need no database.
 
-Promises: a sample is signed as the sender would sign it, with the first key that is valid now; no
-secret is printed; a secret in the request itself, such as a bearer token, is sent to another
-machine only with `--with-secret`, and never unencrypted over a public network.
+A sample is signed with the first key that is valid now. A secret in the request itself, such as a
+bearer token, is sent to another machine only with `--with-secret`, and never unencrypted over a
+public network.
 """
 
 import sys
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def source_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete names of webhook sources in the settings."""
     from inboxd.settings import read
 
     config = context.params.get("config") or context.find_root().params.get("config")
@@ -119,7 +118,6 @@ def openapi(config: Config = None) -> None:
 
 
 def source_of(settings: "Settings", name: str) -> "WebhookSource":
-    """Return the source of that name. Raises UnknownName."""
     sources = settings.inbound.webhooks
     if name not in sources:
         hint = did_you_mean(name, list(sources))
@@ -131,7 +129,6 @@ def source_of(settings: "Settings", name: str) -> "WebhookSource":
 
 
 def address_of(settings: "Settings", name: str) -> str:
-    """Return the source's URL at the settings' receiver. Raises UsageError."""
     from inboxd.inbound.openapi import base_url
 
     http = settings.inbound.http
@@ -141,10 +138,7 @@ def address_of(settings: "Settings", name: str) -> str:
 
 
 def refuse_to_reveal(source: str, header: str | None, url: str, *, with_secret: bool) -> None:
-    """Raise UsageError if a header would reveal a secret to the URL or to a network.
-
-    header: the name of the header that contains the secret; None: no header does.
-    """
+    """Raises UsageError. header: it contains the secret; None: no header does."""
     from inboxd.cli.posting import parts_of
     from inboxd.settings.values import is_private_url
 
@@ -201,7 +195,6 @@ def _read_header(text: str) -> tuple[str, str]:
 
 
 def _value(body: bytes) -> Any:
-    """Return an answer as JSON, or else as text."""
     import orjson
 
     try:

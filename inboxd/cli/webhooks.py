@@ -1,8 +1,6 @@
 """`inboxd webhooks`: received webhooks, the state of their events, and paused sources.
 
-Promises: bodies and headers are shown only with `--payload` or `--raw`. Known limit: the state of a
-receipt is not stored, so `list --state` looks through pages of receipts, and stops after 10,000.
-*See:* `webhook_send.py`, `webhook_replay.py`, which send webhooks.
+A receipt's state is not stored, so `list --state` looks through pages, and stops after 10,000.
 """
 
 import sys
@@ -84,7 +82,6 @@ class ReceiptPaging(Options):
 
 
 def _of_events(row: Any) -> str:
-    """Format the number of events in each status."""
     told = ", ".join(f"{count} {status}" for status, count in row["statuses"].items())
     return told or f"{len(row['event_ids'])}"
 

@@ -1,8 +1,4 @@
-"""`inboxd events why`, `inboxd commands why`: the reasons why one row is not running.
-
-Promises one sentence that is never empty, and below it the causes, in the order in which they must
-end, each with the command that shows more.
-"""
+"""`inboxd events why`, `inboxd commands why`: the causes, in the order in which they must end."""
 
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -31,7 +27,6 @@ _SHOWN = {
 
 
 def _more(cause: dict[str, Any]) -> str:
-    """Return the command that shows more of a cause; for a pause, the list of all pauses."""
     if cause["cause"] == "paused":
         return "inboxd paused"
     things = [fact for fact in cause["facts"].values() if isinstance(fact, dict)]
@@ -51,7 +46,6 @@ _CAUSES = (
 
 
 def print_why(table: "HotTable", id: str, given: Looking) -> None:
-    """Print why a row is not running. Raises NotFound."""
     from inboxd import operations
 
     wanted, settings = read_row_id(id), given.settings

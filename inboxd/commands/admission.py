@@ -1,13 +1,9 @@
 """Which commands this worker may claim now, and how many: handled types, pauses, and room.
 
-Owns the commands that are leased here and have not ended, and the room of each queue. Promises that
-a queue has at most its limit of commands here, whichever sources they come from: during a page its
-room only shrinks; commands that end during the page make room for the next page, which starts at
-the first level. The number of webhook deliveries is limited, since all endpoints may be slow; an
-endpoint takes at most half of the free places, so that the other endpoints find some.
-Known limit: `concurrency` of a queue holds within this process; limits over all workers are kept by
-`inboxd.commands.sources.limited`.
-*See:* `processing`, before it; `sources/lanes.py`, after it.
+A queue has at most its limit of commands here: during a page its room only shrinks; commands that
+end make room for the next page. An endpoint takes at most half of the free places for deliveries.
+Known limit: `concurrency` of a queue holds within this process (`inboxd.commands.sources.limited`
+has limits over all workers). *See:* `processing`, before it; `sources/lanes.py`, after it.
 """
 
 from collections import Counter
@@ -27,8 +23,6 @@ _UNLIMITED = Bounds()
 
 
 class Admission:
-    """The room of one worker; all its sources use it."""
-
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # How many commands may be leased beyond those that can start at once.
@@ -49,7 +43,6 @@ class Admission:
         self.reload(parts.settings.commands, parts.queues.by_name)
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
-        """Take over changed settings while running."""
         self.limits, self.queues = limits, queues
         self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
         # Queues with limits over all workers.
@@ -57,10 +50,7 @@ class Admission:
         self._most_delivering = self._most_deliveries()
 
     def _most_deliveries(self) -> int:
-        """How many deliveries may be leased at once: by the settings, or half of all commands.
-
-        A worker that serves only queues of deliveries may use all places.
-        """
+        """By the settings, or half of all commands; all, if the worker serves only deliveries."""
         settings = self._parts.settings
         if (most := settings.outbound.webhooks.concurrency) is not None:
             return most
@@ -70,11 +60,9 @@ class Admission:
         return (self.limits.concurrency + 1) // 2
 
     def bounds(self, queue: str) -> Bounds:
-        """The limits of a queue over all workers, and of its keys."""
         return self._bounds.get(queue, _UNLIMITED)
 
     def key_concurrency(self, queue: str) -> int:
-        """How many commands of one key may run at a time."""
         return self.bounds(queue).key_concurrency
 
     def keeps_order(self, queue: str) -> bool:
@@ -86,7 +74,6 @@ class Admission:
         return self.keeps_order(queue) and distance(self.queues.get(queue)) is None
 
     def serves(self, queue: str, type_: str) -> bool:
-        """Whether this worker handles a type in a queue, and neither of them is paused."""
         wanted = self._parts.settings.worker.queues
         return (
             type_ in self._parts.registry.commands
@@ -105,16 +92,13 @@ class Admission:
         ]
 
     def types(self, queue: str) -> list[str]:
-        """The types that this worker serves in a queue."""
         return [type_ for type_ in self._parts.registry.command_types if self.serves(queue, type_)]
 
     def is_paused(self, row: ClaimedCommand) -> bool:
-        """Whether a leased command should not start now."""
         allow = self._parts.controls.allow_row
         return not allow("queue", row["queue"], row["type"], row["id"])
 
     def open(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """The lanes that are not paused, and whose queue has room."""
         if not self._parts.controls.are_quiet:
             lanes = [lane for lane in lanes if self.serves(str(lane.key[0]), str(lane.key[1]))]
         return [lane for lane in lanes if self.has_room(str(lane.key[0]))]
@@ -127,10 +111,7 @@ class Admission:
         return self.limits.concurrency - self.in_flight
 
     def probe_room(self, queue: str, type_: str = "") -> int | None:
-        """How many commands of a lane may be leased as probes; None: this worker does not probe it.
-
-        Without a type: as many as the queue's own breaker allows.
-        """
+        """None: this worker does not probe it. Without a type: the queue's own breaker decides."""
         breakers = self._parts.breakers
         return breakers.room("queue", queue, type_) if breakers.probing else None
 
@@ -196,15 +177,12 @@ class Admission:
         return False
 
     def turn_away(self) -> None:
-        """Note that commands without room may be due."""
         self.turned_away = True
 
     def ask_again(self) -> None:
-        """Ask full queues again, since a command has ended."""
         self.turned_away = False
 
     def took(self, rows: Sequence[ClaimedCommand]) -> None:
-        """Count commands that this page has leased."""
         self.in_flight += len(rows)
         self.known.update([row["id"] for row in rows])
         leased = Counter([row["queue"] for row in rows])

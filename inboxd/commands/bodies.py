@@ -1,9 +1,7 @@
 """Payloads that are stored apart from their commands: read ahead for the commands that start next.
 
-Owns the bytes in flight. Promises (promise 9) that the payloads in memory have at most
-`commands.in_flight_bytes` together, except a single larger payload, which is then the only one; and
-that one read serves many commands if their payloads are small. Known limit: if a command is given
-back after its payload was read, the payload is read again.
+Payloads in memory have at most `commands.in_flight_bytes` together, except a single larger one
+(promise 9). Known limit: if a command is given back after that, its payload is read again.
 """
 
 import asyncio
@@ -39,7 +37,6 @@ class CommandBodies:
         self._most = most
 
     def is_read(self, row: ClaimedCommand) -> bool:
-        """Whether the read of the payload has ended."""
         place = self._places.get(row["id"])
         return place is not None and place.done()
 
@@ -55,7 +52,6 @@ class CommandBodies:
         return await asyncio.shield(self._places[row["id"]])
 
     def done(self, row: ClaimedCommand) -> None:
-        """Forget the payload, since the command has ended or was given back."""
         if self._places.pop(row["id"], None) is not None:
             self._used -= _weight(row)
             self._freed.set()
@@ -80,8 +76,8 @@ class CommandBodies:
     async def _read(self, portion: list[ClaimedCommand]) -> None:
         places = [self._places[row["id"]] for row in portion]
         try:
-            async with borrow(self._parts.pool) as connection:
-                found = await bodies.read(connection, self._parts.sql, portion)
+            async with borrow(self._parts.pool) as session:
+                found = await bodies.read(session, portion)
         except Exception as error:  # noqa: BLE001 - raised to the command that asks for the payload
             if len(portion) > 1 and not is_passing(error):
                 for row in portion:  # one payload may be the cause

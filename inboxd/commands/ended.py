@@ -1,6 +1,6 @@
 """The end of a command: its outcome, and what its handler sent and emitted.
 
-Promises that the rows which it sent have its lineage. *See:* `run`, `settler`.
+*See:* `run`, `settler`.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,6 @@ D = TypeVar("D", CommandDraft, EmittedDraft)
 
 
 class EndedCommand(NamedTuple):
-    """A command's outcome, and the rows that its handler sent and emitted."""
-
     row: ClaimedCommand
     outcome: Settlement | Requeue
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
@@ -33,7 +31,6 @@ class EndedCommand(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Whether there are rows to write beside the outcome."""
         return bool(self.sent or self.planned or self.emitted)
 
 
@@ -69,7 +66,6 @@ def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> 
 
 
 def cancelled(row: ClaimedCommand, seconds: float) -> EndedCommand:
-    """The outcome of a command that was stopped, since its cancellation was requested."""
     return EndedCommand(row, Settlement(row["id"], row["fence"], "cancelled", seconds, None))
 
 

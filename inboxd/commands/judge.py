@@ -1,7 +1,4 @@
-"""Judges errors of commands: by the handler's retry policy, with the command's own attempts.
-
-*See:* `inboxd.engine.judge`, which judges; `run`, `settler`.
-"""
+"""Judges errors of commands: by the handler's retry policy, with the command's own attempts."""
 
 from inboxd.engine.judge import Judge
 from inboxd.engine.parts import Parts
@@ -17,7 +14,6 @@ class CommandJudge:
         self._default = parts.policy
 
     def outcome(self, row: ClaimedCommand, error: BaseException) -> Unsuccessful:
-        """Judge an error by the command's own policy."""
         handler = self._commands[row["type"]]
         policy = handler.retry or self._default
         if row["max_attempts"] is not None:

@@ -1,12 +1,9 @@
 """Start times of commands with ordering keys, in queues whose keys have a rate.
 
-Promises: over all workers, starts of one key are at least as far apart as its rate demands. The
-first command of a line waits without spending an attempt, and the next ones wait behind it, in
-order. A command takes its turn just before its handler begins, and gives it back if the handler got
-no connection, since such a run does not count. Known limits: a worker whose settings do not have
-the rate does not keep it; if a handler calls a service before its first statement and then gets no
-connection, its next run calls the service again. *See:* `store/key_rates.py`;
-`migrations/0036_key_rates.sql`.
+The first command of a line waits without spending an attempt, the next ones behind it, in order. A
+command takes its turn just before its handler begins, and gives it back if the handler got no
+connection. Known limits: a worker whose settings do not have the rate does not keep it; a handler
+that calls a service before its first statement and gets no connection calls it again.
 """
 
 from datetime import datetime
@@ -53,22 +50,21 @@ class KeyTurn:
         seconds = distance(parts.queues.by_name.get(queue))
         if key is None or seconds is None:
             return
-        async with borrow(parts.pool) as connection:
-            wait, self._next_at = await key_rates.take(connection, parts.sql, queue, key, seconds)
+        async with borrow(parts.pool) as session:
+            wait, self._next_at = await key_rates.take(session, queue, key, seconds)
         if wait > 0:
             parts.metrics.held_back.labels(queue, "key rate").inc()
             raise KeyTurnDue(wait)
 
     async def give_back(self) -> None:
-        """Undo the registered start of a command that did not begin."""
         next_at, self._next_at = self._next_at, None
         key = self._row["ordering_key"]
         if next_at is None or key is None:
             return
         parts, queue = self._parts, self._row["queue"]
         try:
-            async with borrow(parts.pool) as connection:
-                await key_rates.give_back(connection, parts.sql, queue, key, next_at)
+            async with borrow(parts.pool) as session:
+                await key_rates.give_back(session, queue, key, next_at)
         except Exception as error:  # noqa: BLE001 - the start then counts, so the key waits
             reason = explain(error).error
             _log.warning("a key's turn was not given back", queue=queue, key=key, reason=reason)

@@ -1,8 +1,4 @@
-"""Gives back commands that this worker holds without knowing it: a claim's answer was lost.
-
-Owns the times of the searches. Promises that such commands are given back within a lease, or later
-if a search takes more than a hundredth of a lease.
-"""
+"""Gives back commands that this worker holds without knowing it: a claim's answer was lost."""
 
 from time import monotonic
 
@@ -29,7 +25,6 @@ class LostClaims:
 
     @property
     def due(self) -> bool:
-        """Whether the next search is due."""
         return monotonic() >= self._look_at
 
     def soon(self) -> None:
@@ -37,12 +32,9 @@ class LostClaims:
         self._look_at = 0.0
 
     async def give_back(self) -> int:
-        """Give back commands that are leased but unknown; returns how many."""
         known, began = list(self._admission.known | self._settler.ids), monotonic()
-        async with borrow(self._parts.pool) as connection:
-            unknown = await commands.release(
-                connection, self._parts.sql, self._parts.me.id, but=known
-            )
+        async with borrow(self._parts.pool) as session:
+            unknown = await commands.release(session, self._parts.me.id, but=known)
         # While an old snapshot is open, a search reads all rows that this worker ever claimed.
         rest = (monotonic() - began) / _LOOK_SHARE
         self._look_at = monotonic() + max(self._parts.settings.worker.lease.total_seconds(), rest)

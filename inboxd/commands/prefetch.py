@@ -1,10 +1,8 @@
 """How many commands a worker leases beyond those that run.
 
-Quick commands should be leased in large pages. Slow commands should be leased only when they can
-start, so that other workers find them. The measure is the time that a leased command waits for its
-start; before any was leased ahead, the measure is the duration of commands (ADR 8). Pure. Promises
-that nothing is leased ahead until commands have shown that they end quickly, and that a command
-which has waited too long is given back. Known limit: all types of a worker are judged together.
+The measure is the time that a leased command waits for its start; before any was leased ahead, the
+duration of commands (ADR 8). Nothing is leased ahead until commands have shown that they end
+quickly. Known limit: all types of a worker are judged together.
 """
 
 import math
@@ -30,10 +28,7 @@ class Prefetch:
         self.took = math.inf
 
     def claimed(self, *, full: bool, most: int, at_once: int) -> None:
-        """Adjust `ahead` after a page, to `most` at most. full: there may be more rows.
-
-        at_once: how many commands may run at a time.
-        """
+        """full: there may be more rows. at_once: how many commands may run at a time."""
         if self.waited > _LATE:
             self.ahead //= 2
         elif full and self.waited < _SOON and (self.ahead or self.took * _FIRST < _LATE * at_once):
@@ -44,10 +39,7 @@ class Prefetch:
         return max(0.0, _TOO_LATE - waits)
 
     def is_too_late(self, waits: float) -> bool:
-        """Whether the command should be given back now.
-
-        If so, nothing is leased ahead for a while.
-        """
+        """If the command is too late, nothing is leased ahead for a while."""
         if waits < _TOO_LATE:
             return False
         self.ahead = 0

@@ -1,10 +1,8 @@
 """The work of the command processor: it leases pages of commands (design section 5).
 
-Owns the time and size of each page. Sources claim (`sources/`), runners run leased commands.
-Promises that suspects (commands that ran on a worker when it died) come first, then smaller
-priorities, and that a claimed command is settled, given back, or fenced. Known limit: outcomes that
-wait to be written take the room of commands. *See:* `inboxd.engine.processor`, `sources/source.py`,
-`runners`.
+Suspects (commands that ran on a worker when it died) come first, then smaller priorities. Known
+limit: outcomes that wait to be written take the room of commands. *See:* `inboxd.engine.processor`,
+`sources/source.py`, `runners`.
 """
 
 import asyncio
@@ -44,7 +42,6 @@ _LONGEST_WAIT = 1.0
 
 class CommandProcessing:
     def __init__(self, parts: Parts, tasks: TaskGroup, wake: Callable[[], None]) -> None:
-        """Run commands as tasks of `tasks`; `wake` ends the processor's sleep."""
         self._parts = parts
         self._wake = wake
         self._admission = Admission(parts)
@@ -55,7 +52,7 @@ class CommandProcessing:
         self.settler = Settler(parts, judge.outcome, on_requeue=wake, on_written=self._written)
         self._lost_claims = LostClaims(parts, self._admission, self.settler)
         self._lanes = PlainLanes(parts, self._admission, self._order)
-        self.progress = Progresses(parts.pool, parts.sql, parts.me.id)
+        self.progress = Progresses(parts.pool, parts.me.id)
         self._bodies = CommandBodies(parts, self._upcoming)
         self._run = CommandRun(
             parts,
@@ -91,17 +88,14 @@ class CommandProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Number of leased commands that have not ended."""
         return self._admission.in_flight
 
     @property
     def is_busy(self) -> bool:
-        """Whether a command is leased, or an outcome is not written yet."""
         return bool(self.in_flight or self.settler.waiting)
 
     @property
     def queues(self) -> Mapping[str, Queue]:
-        """The current settings of queues."""
         return self._admission.queues
 
     # --------------------------------------------------------------------------------- claims
@@ -114,16 +108,14 @@ class CommandProcessing:
         self._lost_claims.soon()
 
     async def survey(self) -> Survey:
-        """Survey all sources from their beginnings."""
-        async with borrow(self._parts.pool) as connection:
-            seen = await look(connection, self._parts.sql)
-            found = [await source.survey(connection, seen) for source in self._sources]
+        async with borrow(self._parts.pool) as session:
+            seen = await look(session)
+            found = [await source.survey(session, seen) for source in self._sources]
         if (waits := self._runners.waited) is not None:  # a survey before the command is too late
             found.append(Survey(due=False, next=self._prefetch.too_late_in(waits)))
         return Survey.of(found)
 
     async def page(self) -> Page:
-        """Lease commands for the free room, and run them."""
         self._freed.clear()
         if self._lost_claims.due and await self._lost_claims.give_back():
             self._wake()
@@ -238,7 +230,6 @@ class CommandProcessing:
     # ------------------------------------------------------------------------ changes and stops
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
-        """Take over changed settings while running."""
         self._admission.reload(limits, queues)
         self._order.reload(_priorities(queues))
         self._limited.reload()
@@ -257,7 +248,6 @@ class CommandProcessing:
         self._free()
 
     def apply_controls(self) -> None:
-        """Give back leased commands that a change of the controls has paused."""
         self._runners.release(self._admission.is_paused)
         self._wake()
 
@@ -266,7 +256,6 @@ class CommandProcessing:
         self._suspects.events_rest()
 
     def cancel(self, ids: frozenset[int]) -> None:
-        """Stop commands whose cancellation was requested; unstarted ones end at once."""
         self._runners.cancel(ids)
 
     async def finish(self) -> None:

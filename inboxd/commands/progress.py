@@ -1,7 +1,6 @@
 """Progress of running commands: kept in memory, written at intervals.
 
-Owns the reports since the last write. Promises that reports cost no statement, at any frequency and
-from any thread; and that at most one statement a second writes the changes, without waiting for
+Reports cost no statement; at most one statement a second writes the changes, without waiting for
 locks. Known limit: the last report before the end may not be written.
 """
 
@@ -15,13 +14,11 @@ from inboxd.api.progress import Progress
 from inboxd.store import commands
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
 
 
 class Progresses:
-    def __init__(self, pool: Pool, sql: Statements, me: UUID) -> None:
+    def __init__(self, pool: Pool, me: UUID) -> None:
         self._pool = pool
-        self._sql = sql
         self._me = me
         # By row id. A thread may add during a write, so each entry is removed in one step.
         self._said: dict[int, tuple[int, Progress]] = {}
@@ -32,12 +29,11 @@ class Progresses:
         self._said[command["id"]] = (command["fence"], progress)
 
     async def write(self) -> None:
-        """Write the reports since the last call."""
         if not self._said:
             return
         told = []
         while self._said:
             id_, (fence, progress) = self._said.popitem()
             told.append((id_, fence, orjson.dumps(progress._asdict()).decode()))
-        async with borrow(self._pool) as connection:
-            await commands.write_progress(connection, self._sql, self._me, told)
+        async with borrow(self._pool) as session:
+            await commands.write_progress(session, self._me, told)

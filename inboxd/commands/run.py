@@ -1,11 +1,9 @@
 """The run of one command: decode, handle, settle.
 
-Owns the way from a leased row to its outcome. Promises (promise 2) that the handler's effects, the
-rows that it sent and its settlement commit together, in the command's own transaction if the
-handler used one; that a failure of any kind is judged by the command's retry policy; and that after
-a lost lease nothing is written (promise 3). Known limit: effects outside the database happen at
-least once; handlers make them idempotent by `ctx.idempotency_key`. *See:* `runners`, before it;
-`settler` and `inboxd.store.handler_connection`, after it.
+The handler's effects, the rows that it sent and its settlement commit together, in the command's
+own transaction if the handler used one (promise 2); after a lost lease nothing is written (promise
+3). Known limit: effects outside the database happen at least once (`ctx.idempotency_key`). *See:*
+`runners`, before it; `settler` and `inboxd.store.handler_connection`, after it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,9 +35,10 @@ from inboxd.errors import HandlerTimeout, InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.lineage import story_age, told_time
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
-from inboxd.store.connections import VOID, Connection, is_passing
+from inboxd.store.connections import VOID, is_passing
 from inboxd.store.handler_connection import OwnTransaction, PageSavepoint
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue, Settlement
 from inboxd.telemetry import tally
 from inboxd.telemetry.logs import bound, get_logger
@@ -62,8 +61,6 @@ RunEnd: TypeAlias = Literal["succeeded", "unsuccessful", "left"]
 
 
 class CommandRun:
-    """Runs leased commands; all runners share one object."""
-
     def __init__(
         self,
         parts: Parts,
@@ -74,11 +71,7 @@ class CommandRun:
         say: Say,
         keeps_position: Callable[[str], bool],
     ) -> None:
-        """Run commands with the plugins of `parts`.
-
-        say: receives a handler's progress; keeps_position: tells for a queue whether a command that
-        runs again keeps its position in its key's line.
-        """
+        """keeps_position: whether a command that runs again keeps its position in its line."""
         self._parts = parts
         self._settler = settler
         self._judge = judge
@@ -107,18 +100,15 @@ class CommandRun:
                 limit.stop(HandlerStopped(reason))
 
     def cancel(self, ids: frozenset[int]) -> None:
-        """Stop commands whose cancellation was requested."""
         for row_id in ids:
             limit = self._parts.executions.limits.get(("command", row_id))
             if limit is not None:
                 limit.stop(HandlerStopped(CANCELLED))
 
     def drop(self, row: ClaimedCommand) -> None:
-        """Forget the payload of a leased command that will not run."""
         self._bodies.done(row)
 
     async def run(self, task: Task, row: ClaimedCommand, on_wait: Callable[[], None]) -> RunEnd:
-        """Run one command, and settle its outcome or hand it to the settler."""
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
@@ -162,13 +152,10 @@ class CommandRun:
     def _cause(
         self, row: ClaimedCommand, own: OwnTransaction, error: BaseException
     ) -> BaseException:
-        """The error, or its cause: its transaction stood idle too long, or trouble of ours.
-
-        Trouble of ours: no connection was free, it was lost, or its prepared statements are void.
-        """
+        """The error, or its cause: no connection, a lost or idle one, void statements."""
         if isinstance(error, HandlerStopped | KeyTurnDue | _Later):
             return error
-        lost = own.held is not None and own.held.is_closed()
+        lost = own.held is not None and own.held.connection.is_closed()
         if own.starved and not lost:
             return _Later(f"it got no connection: {explain(error).error}")
         if lost and own.idle >= self._idle_limit:
@@ -250,10 +237,7 @@ class CommandRun:
         on_wait: Callable[[], None] | None = None,
         begin: Callable[[], Awaitable[None]] | None = None,
     ) -> EndedCommand:
-        """Decode and handle one command; returns its outcome. Raises any failure.
-
-        begin: awaited just before the handler begins.
-        """
+        """Raises any failure. begin: awaited just before the handler begins."""
         started = monotonic()
         if row["late"]:
             raise Reject("its deadline passed before it could start")
@@ -287,14 +271,14 @@ class CommandRun:
     async def _commit(self, own: OwnTransaction, ended: EndedCommand) -> None:
         fold: list[int] = []
 
-        async def settle(held: Connection, ending: str) -> None:
-            sql, me = self._parts.sql, self._parts.me.id
+        async def settle(held: Session, ending: str) -> None:
+            me = self._parts.me.id
             try:
                 if ended.sent or ended.planned:
-                    fold.extend(await batches.write(held, sql, ended.sent, ended.planned))
+                    fold.extend(await batches.write(held, ended.sent, ended.planned))
                 if ended.emitted:
-                    await emitted.write(held, sql, ended.emitted)
-                await commands.settle_own(held, sql, me, settlement, ending)
+                    await emitted.write(held, ended.emitted)
+                await commands.settle_own(held, me, settlement, ending)
             except Exception as error:
                 if isinstance(error, VOID):
                     self._parts.handler_pool.prepare_anew()

@@ -1,11 +1,9 @@
 """Runners of commands: each takes leased commands, one after the other, and runs them.
 
-Owns the leased commands that have not started. A runner starts the next runner only when a handler
-waits, so that handlers that never wait need no task each (ADR 4). Promises that a leased command is
-settled, given back, or fenced; and that no command of an ordering key starts before its turn. Known
-limit: this worker does not know commands of a claim whose answer was lost; `LostClaims` searches
-for them in the database. *See:* `processing`, before it; `run`, after it; `sources/key_runs.py` for
-commands with a key.
+A runner starts the next one only when a handler waits, so that handlers that never wait need no
+task each (ADR 4). A leased command is settled, given back, or fenced. Known limit: commands of a
+claim whose answer was lost are unknown here; `LostClaims` searches for them. *See:* `processing`,
+before it; `run`, after it; `sources/key_runs.py` for commands with a key.
 """
 
 import asyncio
@@ -41,11 +39,7 @@ class Runners:
         on_left: Callable[[], None],
         on_loss: Callable[[], None],
     ) -> None:
-        """Run leased commands by `run`, in tasks of `tasks`.
-
-        on_ended: called for each leased command; on_left: called when a command was left to another
-        worker; on_loss: called when a command was lost, so that lost claims are searched for.
-        """
+        """on_left: a command was left to another worker; on_loss: search for lost claims."""
         self._run = run
         self._settler = settler
         self._key_runs = key_runs
@@ -62,7 +56,6 @@ class Runners:
         self._cooperative_yield = CooperativeYield()
 
     def upcoming(self) -> Iterator[ClaimedCommand]:
-        """The commands that start next, in order."""
         return (row for row, _ in self._ready)
 
     @property
@@ -71,7 +64,6 @@ class Runners:
         return monotonic() - self._ready[0][1] if self._ready else None
 
     def take(self, rows: Sequence[ClaimedCommand]) -> None:
-        """Run leased commands; of one ordering key as many at a time as its queue allows."""
         self._admission.took(rows)
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
@@ -85,7 +77,6 @@ class Runners:
         self._cooperative_yield.served()
 
     def give_way(self) -> None:
-        """Let other tasks run before the next command."""
         self._cooperative_yield.want()
 
     def cancel(self, ids: frozenset[int]) -> None:
@@ -103,7 +94,6 @@ class Runners:
         self._run.cancel(ids)
 
     def next_runner(self) -> None:
-        """Wake or start one more runner, if a command is ready."""
         if not self._ready:
             return
         if self._idle:

@@ -1,13 +1,11 @@
 """Writes outcomes of commands in groups, for commands that did not use the database themselves.
 
-Owns the queue of outcomes between the runners and the database. There is no timer: outcomes that
-were handed over during a write are written together by the next one. Promises (promise 3) that
-children are inserted only for rows whose settlement matched, in the same transaction; that a write
-which fails for one row is repeated row by row, so that the other rows are written; and that
-outcomes are kept while the database is away. Known limits: while an emitted event waits for its
-dedup key (at most `database.lock_timeout`), other outcomes wait, too; commands whose outcomes are
-not written when the process dies run again, and repeat their effects outside the database. *See:*
-`run`, before it; `inboxd.store.commands`, after it.
+There is no timer: outcomes that were handed over during a write are written together by the next
+one. Children are inserted only for rows whose settlement matched, in the same transaction (promise
+3); a write that fails for one row is repeated row by row; outcomes are kept while the database is
+away. Known limits: while an emitted event waits for its dedup key (at most
+`database.lock_timeout`), other outcomes wait, too; commands whose outcomes are not written when the
+process dies run again. *See:* `run`, before it; `inboxd.store.commands`, after it.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -48,11 +46,7 @@ class Settler:
         on_requeue: Callable[[], None],
         on_written: Callable[[], None],
     ) -> None:
-        """Settle the commands of this worker; `judge` turns an error into an outcome.
-
-        on_requeue: called after requeues were written, which change the processor's next due time;
-        on_written: called after each write.
-        """
+        """on_requeue: requeues were written, which change the processor's next due time."""
         self._parts = parts
         self._judge = judge
         self._on_requeue = on_requeue
@@ -69,7 +63,6 @@ class Settler:
 
     @property
     def waiting(self) -> int:
-        """Number of outcomes that are not written yet."""
         return self.handed_over - self.through
 
     @property
@@ -111,20 +104,15 @@ class Settler:
             del self._watched[ended.outcome.id]
 
     async def flush(self) -> None:
-        """Wait until all outcomes handed over so far are written."""
         while self.waiting:
             await self._written.wait()
 
     async def written(self, row: ClaimedCommand) -> None:
-        """Wait until earlier outcomes of this row's ordering key are written.
-
-        The row's own transaction then cannot commit before them.
-        """
+        """The row's own transaction cannot commit before its key's earlier outcomes."""
         while any(_same_key(ended.row, row) for ended in (*self._gathered, *self._writing)):
             await self._written.wait()
 
     async def run(self) -> None:
-        """Write the outcomes, until cancelled."""
         while True:
             await self._work.wait()
             self._work = anyio.Event()
@@ -140,7 +128,6 @@ class Settler:
                 self._on_written()
 
     async def _write_all(self, page: list[EndedCommand]) -> None:
-        """Write a page; row by row if one row fails the write."""
         todo = [page]
         while todo:
             part = todo.pop()
@@ -157,10 +144,7 @@ class Settler:
     async def _without(
         self, part: list[EndedCommand], error: DedupKeyHeld
     ) -> list[list[EndedCommand]]:
-        """Write outcomes without emitted events; return the others, to be written one by one.
-
-        Each of those then waits only for its own key, and delays others once.
-        """
+        """Write the others first; each returned emitter waits only for its own key."""
         emitters = [ended for ended in part if ended.emitted]
         if others := [ended for ended in part if not ended.emitted]:
             await self._write_all(others)
@@ -184,22 +168,22 @@ class Settler:
 
     async def _write(self, part: list[EndedCommand]) -> None:
         started = monotonic()
-        sql, me = self._parts.sql, self._parts.me.id
+        me = self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
         requeues = [e.outcome for e in part if isinstance(e.outcome, Requeue)]
         pool = self._parts.pool
-        async with lend(pool) as connection, AsyncExitStack() as stack:
+        async with lend(pool) as session, AsyncExitStack() as stack:
             # A single statement is its own transaction, which saves two round trips.
             if requeues or any(e.writes for e in part) or pool.preamble:
-                await stack.enter_async_context(transaction(pool, connection))
-            held = await commands.end(connection, sql, me, ends, requeues)
+                await stack.enter_async_context(transaction(pool, session))
+            held = await commands.end(session, me, ends, requeues)
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
-            fold = await batches.write(connection, sql, sent, planned)
+            fold = await batches.write(session, sent, planned)
             events = [event for e in part if e.outcome.id in held for event in e.emitted]
-            await emitted.write(connection, sql, events)
+            await emitted.write(session, events)
             if self._concerns_others(requeues):
-                await wakeups.notify(connection, sql, "commands")
+                await wakeups.notify(session, "commands")
         self._parts.folder.on_settled(e.row for e in part)
         for batch in fold:
             self._parts.folder.note(batch)
@@ -214,7 +198,6 @@ class Settler:
         self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
 
     def _report(self, part: Iterable[EndedCommand], held: Container[int]) -> None:
-        """Report failed attempts to the hooks."""
         for each in part:
             if each.failed is not None and each.outcome.id in held:
                 self._parts.hooks.report(each.failed)

@@ -1,8 +1,6 @@
 """Results of earlier steps, for handlers that ask for them.
 
-Implements `ctx.result`. Promises that a handler which does not use it costs nothing, and that a
-result which it reads has committed. Known limit: each reading is a statement of its own. *See:*
-`store/batches.py`, which reads.
+A result which a handler reads has committed; each reading is a statement of its own.
 """
 
 from typing import Any, cast
@@ -24,5 +22,5 @@ async def step_result(parts: Parts, row: Row, step: str, /) -> Any:
         batch = command["origin_id"]
     if batch is None:
         raise NotFound(f"there is no result of {step!r}: this command is in no workflow")
-    async with borrow(parts.pool) as connection:
-        return await batches.step_result(connection, parts.sql, batch, step)
+    async with borrow(parts.pool) as session:
+        return await batches.step_result(session, batch, step)

@@ -1,7 +1,4 @@
-"""The daemon: the composition root, the process around it, a worker inside another program.
-
-Names are loaded at first use, since the supervisor, which is also here, needs few of them.
-"""
+"""The daemon: the composition root, the process around it, a worker inside another program."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

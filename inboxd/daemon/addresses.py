@@ -1,7 +1,4 @@
-"""The addresses at which a process listens, by socket name.
-
-*See:* `daemon/sockets.py`, which binds or inherits them.
-"""
+"""The addresses at which a process listens, by socket name."""
 
 from inboxd.daemon.sockets import ADMIN, HTTP, INBOUND, ListenAddress
 from inboxd.settings import Settings
@@ -10,7 +7,6 @@ from inboxd.settings import Settings
 def addresses(
     settings: Settings, *, receives: bool, administers: bool = False
 ) -> dict[str, ListenAddress]:
-    """The addresses of its HTTP port, and of its receiver and admin API if it has them."""
     http, inbound, admin = settings.http, settings.inbound.http, settings.admin
     found = {HTTP: ListenAddress("http", http.host, http.port)} if http.enabled else {}
     if receives:

@@ -1,11 +1,8 @@
 """The supervisor's children: starts each, and receives its reports.
 
-Owns fork and exec, and the notification socket of each child (the protocol of `sd_notify`, as with
-a service manager: the child's code is the same). Promises: a child inherits only its sockets; a
-signal that reaches a child before its exec does not affect the supervisor; a child has its own
-process group, so that a terminal's Ctrl-C reaches it once, through the supervisor; when the
-supervisor dies, the kernel sends SIGTERM to the child, which drains.
-Known limit: that last promise holds only on Linux (PR_SET_PDEATHSIG).
+Children report by the protocol of `sd_notify`. A child inherits only its sockets; a signal that
+reaches it before its exec does not affect the supervisor; its process group lets a Ctrl-C reach it
+once. When the supervisor dies, the kernel sends SIGTERM to the child (on Linux: PR_SET_PDEATHSIG).
 """
 
 import ctypes
@@ -56,7 +53,6 @@ class Child:
     _awaits_hang_up: bool = False
 
     def hear(self) -> None:
-        """Process the messages that it has sent."""
         with suppress(BlockingIOError):
             while told := self.notify.recv(4096):
                 self.beat = time.monotonic()
@@ -90,14 +86,12 @@ class Child:
         self._send(signal.SIGKILL)  # it may not have a group yet
 
     def close(self) -> None:
-        """Remove its socket files, and close its notification socket."""
         for path in (self.notify.getsockname(), self.http):
             if path:
                 Path(path).unlink(missing_ok=True)
         self.notify.close()
 
     def handed_over(self) -> AdoptedChild:
-        """Describe it to the next supervisor."""
         http = None if self.http is None else str(self.http)
         file = self.notify.fileno()
         return AdoptedChild(
@@ -105,7 +99,6 @@ class Child:
         )
 
     def _begin(self) -> None:
-        """Note that its signal handlers are set."""
         self.heard = True
         if self._awaits_hang_up:
             self._awaits_hang_up = False
@@ -117,7 +110,6 @@ class Child:
 
 
 def adopted(given: AdoptedChild) -> Child:
-    """Make a child from the handover of the previous supervisor."""
     notify = socket.socket(fileno=given.notify)
     notify.set_inheritable(False)
     now = time.monotonic()

@@ -1,7 +1,6 @@
 """The endpoints of a worker's settings, with their secrets, as rows for the table.
 
-Promises that an invalid secret is refused; the error names its file, and never shows its text.
-Known limit: it reads files, so call it in a thread.
+An error names the file of a secret, never its text. It reads files: call it in a thread.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
-"""Health of the daemon.
+"""Health: the answers to liveness and readiness probes.
 
-Owns the answers to liveness and readiness probes. Promises that an unreachable database makes the
-worker unready, never unhealthy: a restart would not help. Known limit: the answers describe the
-last seconds, not the next statement.
+An unreachable database makes the worker unready, never unhealthy: a restart would not help.
 """
 
 from collections.abc import Sequence
@@ -17,8 +15,6 @@ class _Program(Protocol):
 
 
 class ProcessHealth:
-    """The health of all programs that a process hosts."""
-
     def __init__(self, programs: Sequence[_Program]) -> None:
         self._programs = programs
 
@@ -27,7 +23,6 @@ class ProcessHealth:
         return [HealthPart("loop", ok=True)]
 
     def ready(self) -> Sequence[HealthPart]:
-        """The states of all hosted programs."""
         return [part for program in self._programs for part in program.ready()]
 
 

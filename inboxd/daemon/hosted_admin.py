@@ -1,12 +1,9 @@
 """The screens and the admin API that a process hosts.
 
-Promises: an unreachable database neither prevents its start nor ends it: requests are answered 503;
-at a stop it accepts no new connections, and answers the requests under way. All processes of a
-supervisor serve on one shared socket. Without sign-in it listens only on loopback, also on an
-inherited socket. Its connections have limits like those for webhooks: a slow head or body ends with
-a 408.
-Known limit: a reload takes over tokens and users; the certificate and all other settings need a
-restart. *See:* `daemon/process.py`, which hosts it; `admin/site.py`, one request.
+In an outage requests are answered 503; at a stop the requests under way are answered. All processes
+of a supervisor serve on one shared socket. Without sign-in it listens only on loopback, also on an
+inherited socket. A slow head or body ends with a 408. Known limit: a reload takes over tokens and
+users; the certificate and all other settings need a restart.
 """
 
 import socket
@@ -31,7 +28,7 @@ from inboxd.inbound.certificate import tls
 from inboxd.inbound.listener import listen
 from inboxd.settings import InboundHttp, Settings
 from inboxd.settings.values import is_loopback
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
@@ -43,13 +40,8 @@ _HEADER_TIMEOUT, _BODY_TIMEOUT = timedelta(seconds=5), timedelta(seconds=10)
 
 
 class HostedAdmin:
-    """The screens and the admin API of one process."""
-
     def __init__(self, process: Process, spool: HostSpool | None = None) -> None:
-        """Read tokens, secret and certificate. Raises SettingsError.
-
-        spool: of the receiver that the same process hosts.
-        """
+        """Raises SettingsError. spool: of the receiver that the same process hosts."""
         self._process, self._spool = process, spool
         own = process.settings.admin
         tls(own.certificate, own.private_key, "admin")
@@ -71,7 +63,6 @@ class HostedAdmin:
         return [HealthPart("admin", ok=True)]
 
     def drain(self) -> Mapping[str, object]:
-        """Accept no new connections, and answer the requests under way."""
         self._stop.set()
         return {"admin_requests": self._site.under_way if self._site else 0}
 

@@ -1,9 +1,8 @@
 """The spool of this host for the screens: the actions of `inboxd spool`, in threads.
 
-Promises that reading is bounded: if a folder is larger than `MOST_BYTES`, its waiting receipts are
-not read, and at most `MOST_APART` receipts set apart are read. Known limit: it exists only if the
-same process receives; screens elsewhere name the host on which to continue. *See:*
-`inboxd/inbound/spool/operate.py`; `inboxd/admin/screens/host_spool.py`, its interface there.
+Reading is bounded: waiting receipts of a folder above `MOST_BYTES` are not read, and at most
+`MOST_APART` receipts set apart. Known limit: it exists only if the same process receives. *See:*
+`inboxd/inbound/spool/operate.py`; `inboxd/admin/screens/host_spool.py`.
 """
 
 import socket
@@ -39,7 +38,6 @@ MOST_APART: Final = 50
 
 
 def hosted_spool(settings: Settings) -> "HostedSpool | None":
-    """The spool of a receiver with these settings, if it has one."""
     path = settings.inbound.spool.path
     return None if path is None else HostedSpool(path, settings.history.receipts)
 
@@ -51,7 +49,6 @@ class HostedSpool:
         self.host = host or socket.gethostname()
 
     async def listed(self) -> Mapping[str, Any]:
-        """The output of `inboxd spool list --json`, up to the limits above."""
         return await to_thread.run_sync(self._listed)
 
     async def apart(self, name: str) -> Mapping[str, Any]:
@@ -69,21 +66,16 @@ class HostedSpool:
         return await (await self._operator(session, actor, reason)).drain(within)
 
     async def insert(self, session: Session, name: str, *, actor: str, reason: str | None) -> str:
-        """Write a receipt that was set apart; returns the outcome."""
         stored = await (await self._operator(session, actor, reason)).insert(name)
         return stored.outcome
 
     async def discard(self, session: Session, name: str, *, actor: str, reason: str | None) -> None:
-        """Remove a receipt that is set apart."""
         await (await self._operator(session, actor, reason)).discard(name)
 
     async def discard_folder(
         self, session: Session, name: str, seen: tuple[int, int], *, actor: str, reason: str | None
     ) -> int:
-        """Remove a folder, if it has not changed since it was read.
-
-        Returns the number of receipts in it.
-        """
+        """The folder must not have changed since it was read. Returns the receipts in it."""
         operator = await self._operator(session, actor, reason)
         lost = await operator.discard_folder(name, LostReceipts(*seen))
         return lost.waiting

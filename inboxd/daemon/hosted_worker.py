@@ -1,10 +1,7 @@
 """The worker that a process hosts: plugins' resources and hooks, and one incarnation after another.
 
-Owns what outlives incarnations. Promises: resources open before the first incarnation and close
-after the last one; a worker that was declared dead comes back, however long the database is
-unreachable. Known limit: a resource or hook that ignores its cancellation at the end runs on until
-the process ends. *See:* `daemon/process.py`, which hosts it; `daemon/incarnation.py`, one
-incarnation.
+A worker that was declared dead comes back, however long the database is unreachable. Known limit: a
+resource or hook that ignores its cancellation runs on until the process ends.
 """
 
 import os
@@ -43,8 +40,6 @@ _PAUSE = 1.0
 
 
 class HostedWorker:
-    """The worker of one process, as a series of incarnations."""
-
     def __init__(self, process: Process, plugins: Registry, *, patient: bool = False) -> None:
         """patient: also the first incarnation waits for an unreachable database."""
         settings = process.settings
@@ -62,11 +57,9 @@ class HostedWorker:
         self._has_lived = False
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether the current incarnation works."""
         return health_of(self._incarnation)
 
     def drain(self) -> Mapping[str, object]:
-        """Let running handlers finish, and leave."""
         self._stopping = True
         if self._opening is not None:
             self._opening.cancel()
@@ -76,7 +69,6 @@ class HostedWorker:
         return {"running": running.total(), "types": dict(running.most_common())}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Check settings that were read again against the plugins."""
         registry = configured(self._plugins, new)
 
         def reload(settings: Settings) -> None:
@@ -90,13 +82,11 @@ class HostedWorker:
         return reload
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Run incarnations until it is drained."""
         async with anyio.create_task_group() as group:
             await self._work(group, on_ready)
             group.cancel_scope.cancel()
 
     async def _work(self, group: TaskGroup, on_ready: Callable[[], None]) -> None:
-        """Open resources, run incarnations, close the resources."""
         resources = self._resources
         if self._stopping:
             return

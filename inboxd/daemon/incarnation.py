@@ -1,10 +1,8 @@
 """One incarnation of the worker: from joining to leaving, or to being declared dead.
 
-Owns the composition: pools, lease, processors, listener, maintenance, in one task group, and their
-ordered end. Promises (design section 5) that after a stop nothing more is claimed, commands that
-have not started are given back, running ones may finish until the deadline, and nothing is left to
-reap; and that a worker that was declared dead comes back as a new incarnation. Known limit: plugins
-are loaded once per process.
+It composes pools, lease, processors, listener and maintenance. After a stop nothing more is
+claimed, commands that have not started are given back, running ones may finish until the deadline,
+and nothing is left to reap (design section 5). Plugins are loaded once per process.
 """
 
 import math
@@ -60,11 +58,11 @@ from inboxd.store import (
     wakeups,
     workers,
 )
-from inboxd.store.connections import Connection, explained
+from inboxd.store.connections import explained
 from inboxd.store.names import Names
 from inboxd.store.plugin_folders import MigrationFolder
 from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.store.wakeups import Flag, HotTable
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
@@ -81,8 +79,6 @@ _TABLES: tuple[HotTable, ...] = ("events", "commands")
 
 
 class Incarnation:
-    """One life of the worker; make it in a running event loop."""
-
     def __init__(
         self,
         settings: Settings,
@@ -93,10 +89,7 @@ class Incarnation:
         hooks: Hooks,
         folders: Sequence[MigrationFolder],
     ) -> None:
-        """Compose the parts; `run` starts them.
-
-        folders: the migrations that its plugins need.
-        """
+        """folders: the migrations that its plugins need."""
         self.settings = settings
         self.ready = False
         self.draining = False
@@ -109,7 +102,6 @@ class Incarnation:
         self._executions = executions
         self._hooks = hooks
         self._folders = folders
-        self._sql = Statements(settings.database.schema_name)
         self._fleet = Fleet()
         self._stop = anyio.Event()
         own = tuple(each.name for each in registry.to_send)
@@ -132,7 +124,6 @@ class Incarnation:
         self._held_by: dict[str, str | None] = {}
         self.lease = Lease(
             settings,
-            self._sql,
             self.me,
             self._fleet,
             in_flight=self._in_flight,
@@ -141,14 +132,10 @@ class Incarnation:
         )
 
     def stop(self) -> None:
-        """Drain, then leave the database."""
         self._stop.set()
 
     def standing_still(self, processor: Processor) -> bool:
-        """Whether a processor waits for a server that does not answer.
-
-        A long page does not count.
-        """
+        """It waits for a server that does not answer; a long page does not count."""
         work = self._event_work
         if processor is self.processors[0] and work is not None and work.holds_up_the_loop:
             return False
@@ -187,7 +174,6 @@ class Incarnation:
             self._folder.look()
 
     def doubt(self, settings: Settings, registry: Registry) -> None:
-        """Warn about settings that name undeclared things, which may be right."""
         for each in doubts(settings, registry, self._declared):
             _log.warning(
                 "a setting names something that is not declared",
@@ -196,7 +182,6 @@ class Incarnation:
             )
 
     def reload(self, settings: Settings, breakers: Mapping[str, BreakerRules]) -> None:
-        """Take over changed settings: page sizes, concurrency, rules of breakers."""
         self.settings = settings
         self._breakers.reload(breakers)
         self._queues.reload(settings.all_queues)
@@ -204,15 +189,11 @@ class Incarnation:
             self._event_work.reload(settings.events)
 
     async def run(self, on_ready: Callable[[], None]) -> bool:
-        """Live until stopped (False) or declared dead (True).
-
-        Raises InboxdError if it cannot run, or if it ended without a stop.
-        """
+        """False: stopped; True: declared dead. Raises InboxdError for any other end."""
         async with self._open() as (pool, handler_pool):
             flags = self._flags(pool)
             parts = Parts(
                 settings=self.settings,
-                sql=self._sql,
                 pool=pool,
                 handler_pool=handler_pool,
                 registry=self._registry,
@@ -222,7 +203,7 @@ class Incarnation:
                 hooks=self._hooks,
                 me=self.me,
                 fleet=self._fleet,
-                folder=BatchFolder(pool, self._sql),
+                folder=BatchFolder(pool),
                 controls=self._controls,
                 breakers=self._breakers,
                 queues=self._queues,
@@ -257,17 +238,16 @@ class Incarnation:
             yield pool, handlers
 
     async def _join(self, pool: Pool) -> bool:
-        """Check schema and visibility, add this worker; returns whether a worker may have died."""
         interval = self.settings.worker.heartbeat_interval
-        async with borrow(pool) as connection:
-            await row_security.check(connection, self._sql)
-            await migrations.check(connection, self._sql)
-            await plugin_migrations.check(connection, self._sql, self._folders)
-            await workers.join(connection, self._sql, self.me)
+        async with borrow(pool) as session:
+            await row_security.check(session)
+            await migrations.check(session)
+            await plugin_migrations.check(session, self._folders)
+            await workers.join(session, self.me)
             self._joined = True
-        declaration = WorkerDeclaration(self._sql, self.settings, self._registry)
-        async with lend(pool) as connection:
-            changed = await declare(connection, partial(transaction, pool, connection), declaration)
+        declaration = WorkerDeclaration(self.settings, self._registry)
+        async with lend(pool) as session:
+            changed = await declare(session, partial(transaction, pool, session), declaration)
         for row in changed:
             _log.warning(
                 "a topic has another mode now; what was written before keeps the old one",
@@ -275,14 +255,12 @@ class Incarnation:
                 mode=row["mode"],
                 was=row["was"],
             )
-        async with borrow(pool) as connection:
-            self._declared = await names.declared(connection, self._sql) or {}
+        async with borrow(pool) as session:
+            self._declared = await names.declared(session) or {}
             self.doubt(self.settings, self._registry)
             if self.settings.wakeups.mode != "off":
-                await wakeups.announce(connection, self._sql)
-            return await workers.unclean_predecessors(
-                connection, self._sql, self.me, living_pids(), interval
-            )
+                await wakeups.announce(session)
+            return await workers.unclean_predecessors(session, self.me, living_pids(), interval)
 
     async def _live(
         self,
@@ -300,13 +278,13 @@ class Incarnation:
         self._folder = parts.folder
         sources = MessageSources(parts, tasks)
         delivers = DELIVER in self._registry.commands
-        upkeep = BreakerUpkeep(parts.breakers, parts.pool, self._sql, self.me.id, self._metrics)
+        upkeep = BreakerUpkeep(parts.breakers, parts.pool, self.me.id, self._metrics)
         with explained(asked=parts.pool.where):
             if await self._join(parts.pool):
                 event_work.be_careful()
-            await parts.controls.read(parts.pool, self._sql)
+            await parts.controls.read(parts.pool)
             if delivers:
-                await parts.endpoints.turn(parts.pool, self._sql)
+                await parts.endpoints.turn(parts.pool)
             await upkeep.turn()
         self.processors = [
             Processor(event_work, flags["events"], self._metrics),
@@ -317,10 +295,10 @@ class Incarnation:
         tasks.start_soon(event_work.tend_relays)
         tasks.start_soon(repeat, "progress", 1.0, command_work.progress.write)
         self._show_paused()
-        tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
+        tasks.start_soon(parts.controls.keep, parts.pool)
         tasks.start_soon(upkeep.keep)
         if delivers:
-            tasks.start_soon(parts.endpoints.keep, parts.pool, self._sql)
+            tasks.start_soon(parts.endpoints.keep, parts.pool)
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
@@ -363,7 +341,7 @@ class Incarnation:
             await parts.folder.finish()
         if delivers:
             with anyio.move_on_after(_LAST_NOTES):
-                await parts.endpoints.finish(parts.pool, self._sql)
+                await parts.endpoints.finish(parts.pool)
 
     def _flags(self, pool: Pool) -> Mapping[HotTable, WakeUp]:
         mode = self.settings.wakeups.mode
@@ -377,7 +355,6 @@ class Incarnation:
             table: WakeUp(
                 table,
                 pool,
-                self._sql,
                 mode,
                 longest[table].total_seconds(),
                 self._fleet,
@@ -414,7 +391,6 @@ class Incarnation:
             processor.sweep()
 
     def _take_over_queues(self) -> None:
-        """Take over changed limits or breakers of queues."""
         self._breakers.need(self._queues.breakers)
         if self._command_work is not None:
             self._command_work.reload(self.settings.commands, self._queues.by_name)
@@ -426,7 +402,6 @@ class Incarnation:
             self._metrics.paused.labels(kind).set(len(self._controls.named(kind)))
 
     def _hold(self, task: str, reason: str | None) -> None:
-        """Pause claims as long as any task has a reason."""
         self._held_by[task] = reason
         reasons = "; ".join(each for each in self._held_by.values() if each is not None)
         for processor in self.processors:
@@ -464,22 +439,22 @@ class Incarnation:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             try:
-                context = MaintenanceContext(pool, self._sql, self._metrics, self.me.id)
+                context = MaintenanceContext(pool, self._metrics, self.me.id)
                 await write_statistics(context, is_last=True)
-                async with borrow(pool) as connection:
-                    released = await commands.release(connection, self._sql, self.me.id)
-                    await workers.leave(connection, self._sql, self.me.id)
+                async with borrow(pool) as session:
+                    released = await commands.release(session, self.me.id)
+                    await workers.leave(session, self.me.id)
                     if self._event_work is not None:
                         await self._event_work.give_back()
-                    await self._notify_all(connection)
+                    await self._notify_all(session)
                 if released:
                     _log.info("gave back commands", commands=released)
             except Exception as error:  # noqa: BLE001 - the worker leaves anyway
                 _log.warning("could not report that it left", reason=explain(error).error)
 
-    async def _notify_all(self, connection: Connection) -> None:
+    async def _notify_all(self, session: Session) -> None:
         """Set the flags and notify, even if the processors could not: workers share these flags."""
         if self.settings.wakeups.mode != "off":
             for table in _TABLES:
-                await wakeups.set_flag(connection, self._sql, table, Flag.NOTIFY)
-                await wakeups.notify(connection, self._sql, table)
+                await wakeups.set_flag(session, table, Flag.NOTIFY)
+                await wakeups.notify(session, table)

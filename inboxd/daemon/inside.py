@@ -1,11 +1,9 @@
 """A worker inside another program: in its event loop, for development and tests of a service.
 
-Promises that the worker handles no signals, never ends the process, listens on no port and does not
-change the program's logging; at the end of the block it drains as at a stop; if it was declared
-dead it comes back, and it waits for an unreachable database; any other failure ends the block with
-its error. Known limits: a handler that blocks the event loop blocks the program, and a handler that
-ignores its cancellation blocks the end of the block. Both are logged; more cannot be done without
-ending the process (`daemon/process.py` does that).
+It handles no signals, never ends the process, listens on no port and does not change logging. If it
+was declared dead it comes back; any failure but an outage ends the block with its error. Known
+limits: a handler that blocks the event loop blocks the program; one that ignores its cancellation
+blocks the end of the block. Both are logged.
 """
 
 import os
@@ -67,8 +65,6 @@ async def worker(settings: Settings, *, handlers: Sequence[Handlers] = ()) -> As
 
 
 class _Guest:
-    """The worker of one block, as a series of incarnations."""
-
     def __init__(
         self, settings: Settings, registry: Registry, folders: Sequence[MigrationFolder]
     ) -> None:
@@ -81,13 +77,11 @@ class _Guest:
         self._has_lived = False
 
     def stop(self) -> None:
-        """Let the worker drain, then leave."""
         self._stopping = True
         if self._incarnation is not None:
             self._incarnation.stop()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Run incarnations until it is stopped."""
         patience = self._settings.worker.stall_timeout.total_seconds()
         monitor = LoopMonitor(
             stall_timeout=patience, on_stall=_report, on_lag=self._metrics.loop_lag.observe

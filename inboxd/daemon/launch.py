@@ -1,10 +1,7 @@
 """From the command line to the supervisor: the settings become a plan, and this process runs it.
 
-The settings and their libraries are loaded here and dropped by an exec, since the supervisor lives
-long and needs few of them.
-Promises: the process keeps its pid, so that it stays a service manager's main process; sockets are
-bound before the exec, so that a wrong address is an error of the command line. *See:*
-`daemon/supervisor.py`, which runs next.
+The settings' libraries are dropped by an exec: the supervisor lives long, and keeps its pid.
+Sockets are bound before the exec, so that a wrong address is an error of the command line.
 """
 
 import os
@@ -43,7 +40,6 @@ def supervise(
 
 
 def _check_supervisor(handed_over: str) -> None:
-    """Check that this program's supervisor can be imported and can read the handover."""
     import_module("inboxd.daemon.supervisor")
     read(handed_over)
 
@@ -79,7 +75,6 @@ def _start(given: list[str]) -> list[str]:
 
 
 def _without_option(given: list[str]) -> list[str]:
-    """The arguments of a process without a supervisor."""
     left: list[str] = []
     rest = iter(given)
     for each in rest:

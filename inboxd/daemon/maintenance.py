@@ -1,9 +1,6 @@
 """Maintenance tasks of a worker, beside the processing: reap, fold, send schedules, purge.
 
-Owns two lists of tasks, with their intervals: tasks of every worker, and tasks that the leader runs
-for all workers (`maintenance.leader`). Promises that each task is repeated, also after failed runs
-(`maintenance.periodic`). Known limit: for a moment two workers may both lead, so the statements of
-every task are safe if two workers run them.
+Known limit: for a moment two workers may both lead, so every task is safe if two run it.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -86,12 +83,9 @@ def maintenance_tasks(
     queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
-    """The tasks, to be repeated; successful runs are noted in the metrics.
-
-    hold: pauses and resumes claims, by task; queues, webhooks: their current settings.
-    """
+    """hold: pauses and resumes claims, by task. queues, webhooks: current settings."""
     settings, worker = parts.settings, parts.settings.worker
-    context = MaintenanceContext(parts.pool, parts.sql, parts.metrics, parts.me.id)
+    context = MaintenanceContext(parts.pool, parts.metrics, parts.me.id)
     lease, interval = worker.lease.total_seconds(), settings.maintenance.interval.total_seconds()
     reaper = Reaper(
         context,
@@ -103,7 +97,7 @@ def maintenance_tasks(
     ahead = settings.history.days_ahead
     leadership = Leadership(context)
     notify = settings.wakeups.mode != "off"
-    intakes = Intakes(parts.sql, partial(borrow, parts.pool), notify=notify)
+    intakes = Intakes(partial(borrow, parts.pool), notify=notify)
     task = MaintenanceTask
     of_each_worker = (
         task("reap", lease / _LOOKS_PER_LEASE, reaper.reap),
@@ -129,10 +123,7 @@ def maintenance_tasks(
 
 
 def _noted(context: MaintenanceContext, task: MaintenanceTask) -> MaintenanceTask:
-    """The same task, with its successful runs noted; skipped runs are not noted.
-
-    The begin of its first run is noted, too, so that a task that always fails has an age.
-    """
+    """Also the begin of the first run is noted: a task that always fails has an age."""
     noted = False
 
     async def run() -> None:
@@ -156,11 +147,7 @@ def _of_the_leader(
     queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
-    """The tasks that the leader runs for all workers; harmless if two workers run them.
-
-    leads: whether this worker still leads, for long tasks. freed: notifies workers of events that
-    may run now.
-    """
+    """leads: for long tasks. freed: notifies workers of events that may run now."""
     settings = parts.settings
     interval = settings.maintenance.interval.total_seconds()
     patience = settings.database.idle_in_transaction_timeout.total_seconds()
@@ -175,10 +162,10 @@ def _of_the_leader(
     yield task("undeclared schedules", interval, partial(expire_schedules, context))
     yield task("undeclared topics", interval, partial(expire_topics, context))
     yield task("undeclared endpoints", interval, partial(expire_endpoints, context))
-    yield task("retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go)
+    yield task("retention", interval, Retention(settings, parts.metrics, leads).let_go)
     yield task("census", interval, Census(context, leads).take)
     yield task("statement", interval, DailyStatement(context, leads).make)
-    yield task("indexes", interval, partial(make_indexes, settings, parts.sql, leads))
+    yield task("indexes", interval, partial(make_indexes, settings, leads))
     yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
     roll_up = partial(roll_up_statistics, context)
     yield task("statistics roll-up", min(interval, _ROLL_UP), roll_up)
@@ -199,7 +186,6 @@ def _of_the_leader(
 
 
 def _held_by(webhooks: Mapping[str, WebhookSource]) -> set[str]:
-    """The webhook sources that the settings pause."""
     return {name for name, source in webhooks.items() if source.paused == "hold"}
 
 
@@ -227,10 +213,7 @@ def _is_open(parts: Parts, intakes: Intakes, kind: str, lane: str, type_: str) -
 
 
 async def _wake_all(flags: Mapping[HotTable, WakeUp]) -> None:
-    """Wake all workers: rows are claimable without an INSERT, or producers may be silent.
-
-    A dead worker may have left producers silent.
-    """
+    """Rows are claimable without an INSERT, or a dead worker left producers silent."""
     for wakeup in flags.values():
         wakeup.invalidate("timer")
         await wakeup.notify_peers()

@@ -1,11 +1,7 @@
 """The metrics of all children as one page: each sample with the number of its process.
 
-Promises: a valid page of Prometheus' text format: each family once, with one HELP and one TYPE, and
-no two equal samples, since each page has its own number. Samples of different processes are not
-added up: the label `process` distinguishes them, as `instance` does for workers, so queries need no
-change.
-Known limit: it reads pages of our own children, in which HELP, TYPE and the samples of a family are
-adjacent; the format allows more.
+The page is valid: each family once, with one HELP and one TYPE, and no two equal samples. Known
+limit: HELP, TYPE and the samples of a family must be adjacent in the pages.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +39,6 @@ class _Family:
 
 
 def merged(pages: Mapping[int, str]) -> str:
-    """Merge pages of processes, given by their numbers."""
     families: dict[str, _Family] = {}
     for number, page in pages.items():
         for family, comments, samples in _families(page):
@@ -64,7 +59,6 @@ def own(figures: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def _families(page: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """The name of each family of a page, its comments, its samples."""
     name, comments, samples = "", list[str](), list[str]()
     for line in page.split("\n"):  # not splitlines: a label may contain other line ends
         if not line.startswith("#"):

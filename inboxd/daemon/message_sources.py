@@ -1,7 +1,6 @@
 """The sources of messages that a worker reads.
 
-Promises that each source runs on its own, so that an unreachable broker delays no other source;
-that at a stop all sources stop receiving, store their received messages, and leave. *See:*
+An unreachable broker delays no other source; at a stop all store their received messages. *See:*
 `daemon/incarnation.py`, which hosts them; `inbound/messages/source.py`, one of them.
 """
 
@@ -50,8 +49,8 @@ class MessageSources:
         """Write a reader's state to the database, if that is reachable."""
         with anyio.move_on_after(_PATIENCE):
             try:
-                async with borrow(self._parts.pool, _PATIENCE) as connection:
-                    await what(connection, self._parts.sql, *given)
+                async with borrow(self._parts.pool, _PATIENCE) as session:
+                    await what(session, *given)
             except Exception as error:  # noqa: BLE001 - the sources work without it
                 OUTAGE.warn(_log.warning, "readers of messages cannot be shown", error)
 

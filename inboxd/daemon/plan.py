@@ -1,8 +1,6 @@
 """The supervisor's plan, and the handover from one supervisor to the next: as JSON.
 
-The command line reads the settings and writes the plan; so the supervisor needs no settings and
-stays small. Standard library only. *See:* `daemon/launch.py`, which makes the plan, and
-`daemon/supervisor.py`, which follows it.
+The supervisor needs no settings and stays small: standard library only.
 """
 
 import json
@@ -23,8 +21,6 @@ ASKED_FOR_PLAN = "INBOXD_SUPERVISOR_PLAN"
 
 @dataclass(frozen=True, slots=True)
 class SupervisorPlan:
-    """The program to run, how many processes, and how they listen and log."""
-
     # The command to start a supervisor; the given command line; the command line of a child.
     supervisor: Sequence[str]
     program: Sequence[str]
@@ -53,8 +49,6 @@ class AdoptedChild:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The handover from a supervisor to the program that takes its place."""
-
     folder: str
     serial: int
     # Numbers of open files, by name.
@@ -63,7 +57,6 @@ class Handover:
 
 
 def write(plan: SupervisorPlan, handover: Handover | None = None) -> str:
-    """Plan and handover as a text for the environment."""
     return json.dumps(
         {"plan": asdict(plan), "handover": None if handover is None else asdict(handover)}
     )

@@ -1,12 +1,9 @@
 """The process: loop, signals, exit codes, HTTP face, service manager; it hosts programs.
 
-Owns the time between the start of `inboxd run` or `inboxd receive` and its exit code. It hosts the
-worker (`daemon/hosted_worker.py`), the receiver, or both. Promises: TERM or INT drains until the
-deadline, a second signal stops at once, whatever handlers do, HUP reads the settings again; exit
-codes are from sysexits.h (docs/command-line.md), so that a service manager knows whether a restart
-may help; programs are independent: if one fails, the other ones end in order before the process
-ends. Known limit: a process whose loop is blocked past `worker.stall_timeout` ends itself with 70,
-and its commands wait for the reaper.
+TERM or INT drains until the deadline, a second signal stops at once, HUP reads the settings again.
+Exit codes are from sysexits.h (docs/command-line.md), so that a service manager knows whether a
+restart may help. If one program fails, the others end in order before the process ends. Known
+limit: a process whose loop is blocked past `worker.stall_timeout` ends itself with 70.
 """
 
 import asyncio
@@ -44,23 +41,14 @@ _COURTESY = 2.0
 
 
 class Program(Protocol):
-    """A program that a process hosts."""
-
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Run until `drain`. Raises InboxdError if it cannot run.
-
-        on_ready: called when the program works, or waits only for the database.
-        """
+        """Run until `drain`; on_ready also if only the database is missing. Raises InboxdError."""
 
     def drain(self) -> Mapping[str, object]:
         """End within worker.drain_timeout; returns the work under way, for the log."""
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Check settings that were read again; returns a function that takes them over.
-
-        The function is called when all programs have accepted the settings. Raises SettingsError or
-        PluginError.
-        """
+        """It returns a function that takes them over. Raises SettingsError or PluginError."""
 
     def ready(self) -> Sequence[HealthPart]:
         """Whether the program works now; answered from memory."""
@@ -74,10 +62,7 @@ class Process:
         reread: Callable[[], Settings],
         addresses: Mapping[str, ListenAddress],
     ) -> None:
-        """Prepare; `host` starts it.
-
-        reread: reads the settings for HUP. addresses: by socket name.
-        """
+        """reread: reads the settings for HUP. addresses: by socket name."""
         self.settings = settings
         self.metrics = metrics
         logs.count_drops(metrics.log_lines_dropped.inc)

@@ -1,7 +1,4 @@
-"""The number of a process under its supervisor.
-
-*See:* `store/workers.py`, `store/receivers.py`, which show it.
-"""
+"""The number of a process under its supervisor."""
 
 import os
 from collections.abc import Mapping

@@ -1,13 +1,8 @@
 """The receiver that a process hosts: composed, watched, and ended in order.
 
-Owns the composition: listener, application, group commit, connections, spool. Promises: it starts
-without a reachable database: it listens, and spools, or answers 503 until the database is back; at
-a stop it accepts no new connections, answers the requests under way, then leaves; reloaded settings
-are taken over as a whole or not at all, and no connection is lost.
-Known limit: a request that is answered 503 (there is no spool, or no room in it) is lost if the
-sender does not send it again.
-*See:* `daemon/process.py`, which hosts it; `daemon/receiver_watch.py`, its queries;
-`inbound/application.py`, one request.
+Without a database it spools, or answers 503; at a stop it accepts no new connections, and answers
+the requests under way. Reloaded settings are taken over as a whole or not at all, and no connection
+is lost. Known limit: a request that is answered 503 is lost if the sender does not send it again.
 """
 
 import os
@@ -42,7 +37,6 @@ from inboxd.settings import Database, Settings
 from inboxd.store import controls, receipts
 from inboxd.store.pools import Pool, borrow, open_pool
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight
-from inboxd.store.statements import Statements
 from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
@@ -71,11 +65,7 @@ class HostedReceiver:
         self._stop = anyio.Event()
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether it listens, and has reached the database once.
-
-        It stays ready in an outage: other receivers could not reach the database either, and after
-        the outage no request must wait for a probe.
-        """
+        """It stays ready in an outage: other receivers could not reach the database either."""
         if self._listener is None or self._watch is None:
             return [HealthPart("receiver", ok=False, detail="starting")]
         if self._stop.is_set():
@@ -90,12 +80,10 @@ class HostedReceiver:
         return [HealthPart("receiver", ok=self._watch.has_answered, detail=self._watch.last_answer)]
 
     def drain(self) -> Mapping[str, object]:
-        """Accept no new connections, answer the requests under way, leave."""
         self._stop.set()
         return {"requests": 0 if self._app is None else self._app.in_flight.requests}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Compile the sources of reloaded settings, and check the certificate."""
         sources = compile_sources(new.inbound)
         http = self._settings.inbound.http
         tls(http.certificate, http.private_key)
@@ -114,15 +102,13 @@ class HostedReceiver:
         return reload
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Receive webhooks until it is drained."""
         http, database = self._settings.inbound.http, self._settings.database
         within = http.answer_within.total_seconds()
-        sql = Statements(database.schema_name)
         # More than pages need: watch, drain and probe never wait for pages, nor for each other.
         size = http.connections + (1 if self._settings.inbound.spool.path is None else 3)
         async with (
             open_pool(bounded(database, within), "receiver", size) as pool,
-            self._spooling(pool, sql) as (write, spool),
+            self._spooling(pool) as (write, spool),
         ):
             self._spool = spool
             commit = GroupCommit(
@@ -135,7 +121,7 @@ class HostedReceiver:
             self._app = Receiver(http, self._sources, commit, self._metrics)
             beat = self._settings.worker.heartbeat_interval.total_seconds()
             sight = SpoolSight if spool is None else spool.sight
-            watch = self._watch = ReceiverWatch(pool, sql, _introduce(self._settings), beat, sight)
+            watch = self._watch = ReceiverWatch(pool, _introduce(self._settings), beat, sight)
             watch.reload(self._sources)
             await watch.begin()
             try:
@@ -144,24 +130,22 @@ class HostedReceiver:
                 await watch.leave()
 
     @asynccontextmanager
-    async def _spooling(
-        self, pool: Pool, sql: Statements
-    ) -> AsyncIterator[tuple[WriteSome, Spool | None]]:
+    async def _spooling(self, pool: Pool) -> AsyncIterator[tuple[WriteSome, Spool | None]]:
         """Yield the function that writes a page: to the database, or with a spool behind it."""
         within = _PAGE_SHARE * self._settings.inbound.http.answer_within.total_seconds()
         settings, memory = self._settings.inbound.spool, self._settings.history.receipts
         if settings.path is None:
-            yield page_writer(pool, sql, within), None
+            yield page_writer(pool, within), None
             return
-        probe = partial(_ask, pool, sql, settings.after.total_seconds())
-        writes = partial(page_writer, pool, sql)
+        probe = partial(_ask, pool, settings.after.total_seconds())
+        writes = partial(page_writer, pool)
 
         def drained(pool: Pool, within: float) -> Write:
-            write = page_writer(pool, sql, within)
-            return without_erased(write, partial(_erased, pool, sql, within))
+            write = page_writer(pool, within)
+            return without_erased(write, partial(_erased, pool, within))
 
         def commit(within: float) -> Commit:
-            return partial(commit_nothing, pool, sql, within)
+            return partial(commit_nothing, pool, within)
 
         patient = _bounded_alone(self._settings.database)
         async with open_pool(patient, "receiver, spool", 1) as by_itself:
@@ -198,19 +182,19 @@ class HostedReceiver:
             group.cancel_scope.cancel()
 
 
-async def _ask(pool: Pool, sql: Statements, within: float) -> None:
+async def _ask(pool: Pool, within: float) -> None:
     """Read something small, to see whether the database answers."""
-    async with borrow(pool, within) as connection:
+    async with borrow(pool, within) as session:
         with anyio.fail_after(within):
-            await controls.read(connection, sql)
+            await controls.read(session)
 
 
 async def _erased(
-    pool: Pool, sql: Statements, within: float, subjects: Sequence[str], since: datetime
+    pool: Pool, within: float, subjects: Sequence[str], since: datetime
 ) -> dict[str, datetime]:
-    async with borrow(pool, within) as connection:
+    async with borrow(pool, within) as session:
         with anyio.fail_after(within):
-            return await receipts.erased(connection, sql, subjects, since)
+            return await receipts.erased(session, subjects, since)
 
 
 def bounded(database: Database, within: float) -> Database:

@@ -1,10 +1,7 @@
 """A receiver's other use of the database: checks the schema, reads pauses, writes its row.
 
-Owns the loop that does this about once a second. Promises: at the start it waits for an unreachable
-database, but a database that refuses is an error; the last known pauses stay in force, also when
-row level security hides them; nothing here delays a request.
-Known limit: a source that is paused while the database is away is paused when it is back. *See:*
-`daemon/receiver.py`, which composes it.
+It waits for an unreachable database, but one that refuses is an error. The last known pauses stay
+in force. Known limit: a pause that is made during an outage begins after it.
 """
 
 import time
@@ -17,11 +14,11 @@ from inboxd.inbound.sources import CompiledSource
 from inboxd.model.outcome import explain
 from inboxd.model.wording import span
 from inboxd.store import controls, migrations, receivers, row_security
-from inboxd.store.connections import Connection, explained, is_away
+from inboxd.store.connections import explained, is_away
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight, State
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
@@ -33,12 +30,9 @@ _PATIENCE = 5.0
 
 
 class ReceiverWatch:
-    """One receiver's repeated checks of the database."""
-
     def __init__(
         self,
         pool: Pool,
-        sql: Statements,
         me: ReceiverIdentity,
         beat: float,
         spool: Callable[[], SpoolSight] = SpoolSight,
@@ -46,7 +40,6 @@ class ReceiverWatch:
         """beat: seconds between two signs of life."""
         self.has_answered = False
         self._pool = pool
-        self._sql = sql
         self._me = me
         self._beat = beat
         self._spool = spool
@@ -69,21 +62,16 @@ class ReceiverWatch:
         return f"the database answered {span(time.monotonic() - self._answered_at)} ago"
 
     def reload(self, sources: Mapping[str, CompiledSource]) -> None:
-        """Show these sources from now on, and refuse the ones that are paused in refusing mode."""
         self._sources = sources
         self._refuse()
         self._look_soon()
 
     def drain(self) -> None:
-        """Show in the receiver's row that it drains."""
         self._state = "draining"
         self._look_soon()
 
     async def begin(self) -> None:
-        """Check for the first time.
-
-        Raises SchemaError or DatabaseError, unless it is unreachable.
-        """
+        """Raises SchemaError or DatabaseError, unless the database is unreachable."""
         try:
             with explained(asked=self._pool.where):
                 await self._look()
@@ -93,7 +81,6 @@ class ReceiverWatch:
             self._warn(error)
 
     async def run(self) -> None:
-        """Check again and again until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._attention.wait()
@@ -115,8 +102,8 @@ class ReceiverWatch:
         self._state = "stopped"
         with anyio.CancelScope(shield=True), anyio.move_on_after(_PATIENCE):
             try:
-                async with borrow(self._pool, _PATIENCE) as connection:
-                    await self._show(connection)
+                async with borrow(self._pool, _PATIENCE) as session:
+                    await self._show(session)
             except Exception as error:  # noqa: BLE001 - the receiver leaves anyway
                 _log.warning("could not report that it left", reason=explain(error).error)
 
@@ -125,32 +112,32 @@ class ReceiverWatch:
         self._attention.set()
 
     async def _look(self) -> None:
-        async with borrow(self._pool, _PATIENCE) as connection:
+        async with borrow(self._pool, _PATIENCE) as session:
             if not self._fits:
-                await row_security.check(connection, self._sql)
-                await migrations.check(connection, self._sql)
+                await row_security.check(session)
+                await migrations.check(session)
                 self._fits = True
-            rows = await controls.read(connection, self._sql)
+            rows = await controls.read(session)
             refusing = (row for row in rows if row["kind"] == "source" and row["mode"] == "refuse")
             refused = frozenset(row["name"] for row in refusing)
             due = time.monotonic() >= self._due or self._spool() != self._shown
             if due or self._refused - refused:  # a pause that is missing might be hidden only
-                await row_security.check(connection, self._sql)
+                await row_security.check(session)
             self._obey(refused)
             if due:
                 self._due = time.monotonic() + self._beat
-                await self._show(connection)
+                await self._show(session)
         self.has_answered = True
         self._answered_at = time.monotonic()
 
-    async def _show(self, connection: Connection) -> None:
+    async def _show(self, session: Session) -> None:
         if not self._joined:
-            await receivers.forget(connection, self._sql)
+            await receivers.forget(session)
             self._joined = True
         holds = [name for name, each in self._sources.items() if each.settings.paused == "hold"]
         self._shown = self._spool()
         given = ([*self._sources], holds, self._state, self._shown)
-        await receivers.show(connection, self._sql, self._me, *given)
+        await receivers.show(session, self._me, *given)
 
     def _obey(self, refused: frozenset[str]) -> None:
         if refused != self._refused:

@@ -1,12 +1,9 @@
 """Listening sockets by name: inherited, or bound by this process.
 
-Owns the protocol of socket activation (`sd_listen_fds`), by which systemd and the supervisor hand
-sockets over, and the errors of an address. Promises: an inherited socket is not bound a second
-time, and neither its file nor its environment variables reach programs that this process starts; a
-wrong handover is one clear error, never a port without an answer. SO_REUSEPORT is not used: it
-gives each process a queue of its own, and the kernel resets the waiting connections of a process
-that leaves. Processes that share one inherited socket share its queue, which outlives each of them.
-Known limit: stream sockets only, TCP and Unix.
+The protocol of socket activation (`sd_listen_fds`), by which systemd and the supervisor hand
+sockets over. An inherited socket's file and variables do not reach programs that this process
+starts. SO_REUSEPORT is not used: it gives each process a queue of its own, and the kernel resets
+the waiting connections of a process that leaves; a shared queue outlives each. Stream sockets only.
 """
 
 import fcntl
@@ -44,10 +41,7 @@ class ListenAddress(NamedTuple):
 
 
 def listen(addresses: Mapping[str, ListenAddress]) -> dict[str, Sequence[socket.socket]]:
-    """The sockets of each name: the inherited ones, or else one that is bound here.
-
-    Raises SettingsError.
-    """
+    """Inherited ones, or else one that is bound here. Raises SettingsError."""
     found = inherited()
     try:
         _refuse_idle(found, addresses)
@@ -70,10 +64,7 @@ def _refuse_idle(found: Listeners, addresses: Mapping[str, ListenAddress]) -> No
 def inherited(
     environ: MutableMapping[str, str] = os.environ, first: int | None = None
 ) -> dict[str, Sequence[socket.socket]]:
-    """Take over the sockets that were handed over to this process; a name may have several.
-
-    Raises SettingsError.
-    """
+    """A name may have several sockets. Raises SettingsError."""
     pid, count, listed = (environ.pop(variable, "") for variable in _VARIABLES)
     if pid != str(os.getpid()):  # no sockets, or they belong to another process
         return {}
@@ -107,10 +98,7 @@ def bind(address: ListenAddress) -> socket.socket:
 
 
 def hand_over(listeners: Listeners) -> dict[str, str]:
-    """Move sockets to the numbers that the next program expects; returns its variables.
-
-    Only for a process that executes that program immediately: its other files are lost.
-    """
+    """Only for a process that executes the next program immediately: its other files are lost."""
     named = [(name, each.fileno()) for name, its in listeners.items() for each in its]
     # First to unused numbers: a target number may be in use by a file that is still to be moved.
     moved = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST + len(named)) for _, file in named]

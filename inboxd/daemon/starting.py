@@ -1,7 +1,4 @@
-"""Starts `inboxd run`, `inboxd receive` and `inboxd admin`: a process with its programs.
-
-*See:* `daemon/process.py`, `daemon/hosted_worker.py`, `daemon/receiver.py`.
-"""
+"""Starts `inboxd run`, `inboxd receive` and `inboxd admin`: a process with its programs."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -21,10 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, *, config: Path | None = None) -> int:
-    """Run the daemon until it is told to stop; returns the exit code.
-
-    config: read again at HUP. Raises InboxdError if it cannot start.
-    """
+    """Returns the exit code. config: read again at HUP. Raises InboxdError."""
     _configure_log(settings)
     receives = settings.inbound.http.enabled
     plugins = load_plugins(settings.worker.plugins)
@@ -42,10 +36,7 @@ def run(settings: Settings, *, config: Path | None = None) -> int:
 
 
 def receive(settings: Settings, *, config: Path | None = None) -> int:
-    """Run the receiver alone until it is told to stop; returns the exit code.
-
-    It loads no handlers, claims nothing, and is not a worker. Otherwise as `run`.
-    """
+    """Like `run`, but it loads no handlers, claims nothing, and is not a worker."""
     _configure_log(settings)
     process = Process(
         settings,
@@ -57,10 +48,7 @@ def receive(settings: Settings, *, config: Path | None = None) -> int:
 
 
 def administer(settings: Settings, *, config: Path | None = None) -> int:
-    """Serve the screens and the admin API alone until told to stop; returns the exit code.
-
-    It loads no handlers, claims nothing, and is not a worker. Otherwise as `run`.
-    """
+    """Like `run`, but it loads no handlers, claims nothing, and is not a worker."""
     _configure_log(settings)
     process = Process(
         settings,

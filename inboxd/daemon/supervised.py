@@ -1,10 +1,8 @@
 """All children of one supervisor: starts, watches, restarts and ends them.
 
-Each number has one child in its place, or a child that will start. During an upgrade of the program
-it may also have a successor, and a child that drains. Promises: a child that ends is started again,
-at once the first time, then after growing pauses; a child without a sign of life for `patience`
-seconds is killed; successors take their places when all of them are ready; if a successor ends
-before that, all successors are abandoned and the old children stay. Nothing here waits.
+A child that ends is started again, at once the first time, then after growing pauses; one without a
+sign of life for `patience` seconds is killed. Successors of an upgrade take their places when all
+are ready; if one ends before that, all are abandoned. Nothing here waits.
 """
 
 import asyncio
@@ -31,11 +29,7 @@ _START_SECONDS = 90.0
 
 
 class Supervised:
-    """The children.
-
-    have_been_ready: whether all were ready at the same time; code: the supervisor's exit code, set
-    when it drains; serial: number of started children; restarts: by number.
-    """
+    """code: the exit code, set by draining. serial: number of started children."""
 
     def __init__(
         self,
@@ -65,17 +59,14 @@ class Supervised:
 
     @property
     def all(self) -> list[Child]:
-        """Every child that is alive."""
         return list(self._children.values())
 
     @property
     def upgrading(self) -> bool:
-        """Whether there are successors, during an upgrade."""
         return bool(self._successors)
 
     @property
     def reloading(self) -> bool:
-        """Whether a child is reading its settings again."""
         return any(child.reloading for child in self._children.values())
 
     @property
@@ -84,7 +75,6 @@ class Supervised:
         return any(child.kills > 1 for child in self._children.values())
 
     def in_place(self, number: int) -> Child | None:
-        """The child that counts for a number, if it is alive."""
         for child in self._children.values():
             if child.number == number and not child.leaving and child not in self._successors:
                 return child
@@ -112,7 +102,6 @@ class Supervised:
         self._note_readiness()
 
     def states(self) -> Mapping[str, int]:
-        """How many children are in each state."""
         places = [self.in_place(number) for number in self.numbers]
         ready = sum(bool(child and child.ready) for child in places)
         leaving = sum(child.leaving for child in self._children.values())
@@ -121,12 +110,10 @@ class Supervised:
         return {"ready": ready, "starting": starting, "leaving": leaving, "waiting": waiting}
 
     def ended(self, pid: int, code: int) -> None:
-        """Handle the end of a process, if it was a child."""
         if (child := self._children.get(pid)) is not None:
             self._ended(child, code)
 
     def watch(self) -> None:
-        """Kill children without a sign of life."""
         now = time.monotonic()
         for child in self._children.values():
             patience = (
@@ -144,7 +131,6 @@ class Supervised:
                 child.kill()
 
     def reload(self) -> None:
-        """Let all children read their settings again."""
         for child in self._children.values():
             child.hang_up()
 
@@ -159,7 +145,6 @@ class Supervised:
             child.drain()
 
     def kill(self) -> int:
-        """Kill all remaining children; returns their number."""
         for child in self._children.values():
             child.kill()
         return len(self._children)
@@ -195,7 +180,6 @@ class Supervised:
         self.have_been_ready = self.have_been_ready or self.ready == self._plan.processes
 
     def _succeed(self) -> None:
-        """Let successors take their places, if all of them are ready."""
         if not self._successors or not all(child.ready for child in self._successors):
             return
         successors, self._successors = self._successors, set()
@@ -228,7 +212,6 @@ class Supervised:
         self._on_change()
 
     def _has_older(self, child: Child) -> bool:
-        """Whether another child still runs with the previous program or settings."""
         return (
             any(other.adopted and not other.leaving for other in self._children.values())
             and not child.adopted

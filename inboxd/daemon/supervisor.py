@@ -1,15 +1,11 @@
 """The supervisor: starts, watches and ends the processes of one worker or receiver.
 
-`inboxd run --processes N` becomes it (`daemon/launch.py`). It holds the listening sockets, which
-its children share or answer through, talks to the service manager for all of them, and shows their
-metrics and health on one port. Promises: it processes no rows, has no connection to the database,
-waits only for signals and messages, and imports little, so it is small and survives its children;
-TERM and INT drain all children, a second signal ends them at once, HUP goes to each child; USR2
-replaces the program, with the same pid and the same sockets: no connection is refused, and if the
-new program cannot start, the old children stay. If the supervisor is killed, its children drain
-(`daemon/children.py`).
-Known limit: its own lines have the log level of its start or last upgrade. *See:*
-`daemon/supervised.py` for children, `daemon/supervisor_http.py` for the port.
+It holds the listening sockets, talks to the service manager for its children, and has no connection
+to the database. TERM and INT drain all children, a second signal ends them at once, HUP goes to
+each child; USR2 replaces the program, with the same pid and sockets: no connection is refused, and
+if the new program cannot start, the old children stay. If the supervisor is killed, its children
+drain (`daemon/children.py`). Known limit: its own lines have the log level of its start or last
+upgrade.
 """
 
 import asyncio
@@ -45,8 +41,6 @@ _LONGEST_LOOK = 1.0
 
 
 class Supervisor:
-    """One supervisor, until it ends or the next program takes its place."""
-
     def __init__(
         self,
         plan: SupervisorPlan,
@@ -71,7 +65,6 @@ class Supervisor:
         self._not_serving = anyio.Event()
 
     async def run(self) -> int:
-        """Run until all children have ended; returns the exit code."""
         loop = asyncio.get_running_loop()
         try:
             async with anyio.create_task_group() as group:
@@ -117,11 +110,9 @@ class Supervisor:
         self._not_serving.set()
 
     def _is_healthy(self) -> bool:
-        """Whether no silent child had to be killed twice."""
         return not self._children.has_unkillable
 
     def _changed(self) -> None:
-        """Report the state to the service manager."""
         children, all_ = self._children, self._plan.processes
         if children.draining:
             if not self._stopping:

@@ -1,10 +1,8 @@
 """One port for all processes: their metrics on one page, and the health of each.
 
-Owns the requests to children, over the Unix sockets on which they serve the same pages. Promises: a
-child that does not answer within `_PATIENCE` is left out and counted, and delays the answer no
-longer. `/healthz` is about the supervisor, which restarts ended children, so it fails only if the
-supervisor fails; `/readyz` is 200 after all children have been ready, while one is ready, since
-they share the work; both report each child. *See:* `daemon/merge_metrics.py`, `admin/server.py`.
+A child that does not answer within `_PATIENCE` is left out and counted. `/healthz` fails only if
+the supervisor fails; `/readyz` is 200 after all children have been ready, while one is ready, since
+they share the work; both report each child.
 """
 
 import asyncio
@@ -47,7 +45,6 @@ class _Pages:
         self._unanswered = Counter[int]()
 
     async def metrics(self, request: Request) -> Response:
-        """All metrics, or the requested ones; each sample has its process's number."""
         names = request.query_params.getlist("name[]")
         query = urlencode([("name[]", name) for name in names])
         answers = await self._ask(f"/metrics?{query}")
@@ -74,7 +71,6 @@ class _Pages:
         return report(parts, ok=up and any(part.ok for part in parts))
 
     def _part(self, number: int, answers: "Mapping[Child, _ProcessPage | None]") -> HealthPart:
-        """The health of a process; answers: the answers of the asked children."""
         name = f"process {number}"
         if (child := self._children.in_place(number)) is None:
             pause = self._children.pause(number)

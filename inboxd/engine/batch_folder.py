@@ -1,12 +1,9 @@
 """Folds batches: counts their ended commands, and releases rows that waited for a batch.
 
-Owns the times at which this worker folds each batch. Promises (promise 6) that a batch is folded as
-soon as a settlement of its members has committed on this worker, and that members which end during
-a fold are counted by the next fold. A batch with many members left cannot have ended yet; it is
-folded only a few times a second, so that its commands run at full speed. A sweep finds batches that
-dead workers have not folded.
-Known limit: batches are folded one after the other, a few in one transaction.
-*See:* `commands/settler.py`, before it; `store/batches.py`, after it.
+A batch is folded as soon as a settlement of its members has committed on this worker (promise 6).
+One with many members left cannot have ended yet: it is folded only a few times a second. A sweep
+finds batches that dead workers have not folded. Known limit: batches are folded one after the
+other. *See:* `commands/settler.py`, before it; `store/batches.py`, after it.
 """
 
 import asyncio
@@ -22,7 +19,6 @@ from inboxd.store.connections import is_passing
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -45,11 +41,8 @@ _LEFT_BEHIND = 2.0
 
 
 class BatchFolder:
-    """This worker's folds; `run` in the task group of the incarnation."""
-
-    def __init__(self, pool: Pool, sql: Statements) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._sql = sql
         # Earliest time of the next fold, by batch.
         self._noted: dict[int, float] = {}
         # No fold before this time, by batch.
@@ -64,7 +57,6 @@ class BatchFolder:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a fold, or a search for batches, is due or under way."""
         return bool(self._noted or self._look or self._under_way)
 
     def look(self) -> None:
@@ -73,7 +65,6 @@ class BatchFolder:
         self._work.set()
 
     def on_settled(self, rows: Iterable[ClaimedCommand]) -> None:
-        """Note the batches of commands whose end has committed."""
         for row in rows:
             if row["batch_id"] is not None:
                 self.note(row["batch_id"])
@@ -82,13 +73,11 @@ class BatchFolder:
                 self._work.set()
 
     def note(self, batch: int) -> None:
-        """Note a batch whose change has committed."""
         if batch not in self._noted:
             self._noted[batch] = self._resting.get(batch, 0.0)
             self._work.set()
 
     async def run(self) -> None:
-        """Fold noted batches, until cancelled."""
         while True:
             soonest = min(self._noted.values(), default=None)
             with anyio.move_on_after(None if soonest is None else soonest - monotonic()):
@@ -109,8 +98,8 @@ class BatchFolder:
         await self._find(_LEFT_BEHIND)
 
     async def _find(self, seconds: float) -> None:
-        async with borrow(self._pool) as connection:
-            found = await batches.unfolded(connection, self._sql, seconds)
+        async with borrow(self._pool) as session:
+            found = await batches.unfolded(session, seconds)
         for batch in found:
             self.note(batch)
 
@@ -130,8 +119,8 @@ class BatchFolder:
             self._noted.pop(batch, None)
         self._under_way += 1
         try:
-            async with borrow(self._pool) as connection:
-                folded = await batches.fold(connection, self._sql, ids, _PATIENCE)
+            async with borrow(self._pool) as session:
+                folded = await batches.fold(session, ids, _PATIENCE)
         except Exception as error:  # noqa: BLE001 - tried again, or logged
             await self._failed(ids, error)
             return

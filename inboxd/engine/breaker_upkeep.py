@@ -1,9 +1,7 @@
 """Shares breakers between workers: writes this worker's changes, and reads other changes.
 
-Owns a loop that runs twice a second and at each notified change, so that all workers follow within
-a second. The loop also takes a probe when a break is over. Promises that a probe belongs to one
-worker. Known limit: a probe for which no row waits here passes to other workers only when its time
-is over. *See:* `breakers`, before it; `store/breakers.py`, after it.
+A loop runs twice a second and at each notified change. A probe belongs to one worker. Known limit:
+a probe for which no row waits here passes to others only when its time is over.
 """
 
 import time
@@ -12,10 +10,9 @@ from uuid import UUID
 from inboxd.engine.breakers import Breakers
 from inboxd.resilience.breaker import Breaker, WrittenBreaker
 from inboxd.store import breakers as store
-from inboxd.store.connections import Connection
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -29,12 +26,9 @@ _OTHERS_TURN = 2.0
 
 
 class BreakerUpkeep:
-    def __init__(
-        self, breakers: Breakers, pool: Pool, sql: Statements, me: UUID, metrics: Metrics
-    ) -> None:
+    def __init__(self, breakers: Breakers, pool: Pool, me: UUID, metrics: Metrics) -> None:
         self._breakers = breakers
         self._pool = pool
-        self._sql = sql
         self._me = me
         self._metrics = metrics
         self._reads = True
@@ -42,7 +36,6 @@ class BreakerUpkeep:
         self._rests: dict[str, float] = {}
 
     async def keep(self) -> None:
-        """Keep the breakers current until cancelled."""
         while True:
             await self._breakers.wait(_EVERY)
             try:
@@ -54,7 +47,6 @@ class BreakerUpkeep:
                 self._reads = False
 
     async def turn(self) -> None:
-        """Write this worker's changes, read the other workers' changes, and take due probes."""
         if not self._breakers.by_name:
             return
         for name, breaker in self._breakers.by_name.items():
@@ -62,11 +54,11 @@ class BreakerUpkeep:
                 self._rests[name] = time.monotonic() + _OTHERS_TURN
         self._rests = {n: at for n, at in self._rests.items() if n in self._breakers.by_name}
         self._breakers.look()
-        async with borrow(self._pool) as connection:
-            await self._declare(connection)
+        async with borrow(self._pool) as session:
+            await self._declare(session)
             for breaker in list(self._breakers.by_name.values()):
-                await self._write(connection, breaker)
-            known = await store.read(connection, self._sql, self._me)
+                await self._write(session, breaker)
+            known = await store.read(session, self._me)
             now = time.monotonic()
             for name, breaker in list(self._breakers.by_name.items()):
                 shared = known.get(name)
@@ -78,48 +70,45 @@ class BreakerUpkeep:
                             "breaker changed", breaker=name, state=breaker.state, mode=breaker.mode
                         )
             for breaker in list(self._breakers.by_name.values()):
-                await self._probe(connection, breaker)
+                await self._probe(session, breaker)
         self._breakers.look()
 
-    async def _declare(self, connection: Connection) -> None:
+    async def _declare(self, session: Session) -> None:
         uses = frozenset(self._breakers.undeclared)
         if uses:
-            await store.declare(connection, self._sql, uses)
+            await store.declare(session, uses)
             self._breakers.undeclared -= uses
 
-    async def _write(self, connection: Connection, breaker: Breaker) -> None:
+    async def _write(self, session: Session, breaker: Breaker) -> None:
         name, change = breaker.name, breaker.unwritten
         if change is None:
             return
         if change == "open":
             rest = max(0.0, breaker.until - time.monotonic())
             version = await store.open_(
-                connection, self._sql, name, breaker.version, rest, breaker.opens, breaker.reason
+                session, name, breaker.version, rest, breaker.opens, breaker.reason
             )
         else:
             rest = 0.0
-            version = await store.close(connection, self._sql, name, breaker.version)
+            version = await store.close(session, name, breaker.version)
         if version is None or breaker.unwritten != change:
             return  # another worker was faster: the next reading finds its change
         breaker.written(version)
         self._report(breaker, change, rest)
 
-    async def _probe(self, connection: Connection, breaker: Breaker) -> None:
+    async def _probe(self, session: Session, breaker: Breaker) -> None:
         """Take the breaker's probe if it is due; renew a probe that is in use."""
         now, name = time.monotonic(), breaker.name
         if breaker.is_probing and breaker.in_use and breaker.probe_until - now < _PROBE / 2:
-            if await store.keep_probe(
-                connection, self._sql, name, breaker.version, self._me, _PROBE
-            ):
+            if await store.keep_probe(session, name, breaker.version, self._me, _PROBE):
                 breaker.keep_probe(now, _PROBE - _MARGIN)
         elif breaker.is_due(now) and now >= self._rests.get(name, 0.0):
-            version = await store.take_probe(connection, self._sql, name, self._me, _PROBE)
+            version = await store.take_probe(session, name, self._me, _PROBE)
             if version is not None:
                 breaker.took_probe(version, now, _PROBE - _MARGIN)
                 self._report(breaker, "half-open", 0.0)
 
     def _report(self, breaker: Breaker, to: str, rest: float) -> None:
-        """Count and log a transition that this worker made."""
         self._metrics.breaker_transitions.labels(breaker.name, to).inc()
         if to == "open":
             _log.warning(

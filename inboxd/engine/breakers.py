@@ -1,11 +1,8 @@
 """Breakers of one worker: rows that need a target which is down are not claimed.
 
-Owns the breakers, and the lists of rows that must wait for them. Promises that a type whose breaker
-is open is treated like a paused type; that only one worker uses a probe; that breakers still follow
-this worker's own calls while the database is away; and that the number of undeclared breakers
-(hosts of `http.request`, names of `ctx.breaker`) is bounded: a new one replaces the least recently
-called one. *See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them
-with other workers; `controls`, which asks; `target_calls`.
+A type whose breaker is open is treated like a paused type. Breakers still follow this worker's own
+calls while the database is away. The number of undeclared breakers (hosts of `http.request`, names
+of `ctx.breaker`) is bounded: a new one replaces the least recently called one.
 """
 
 import time
@@ -29,10 +26,7 @@ _MOST_UNDECLARED = 1000
 
 class Breakers:
     def __init__(self, registry: Registry, metrics: Metrics, on_change: Callable[[], None]) -> None:
-        """All breakers are closed until other states are read, or calls fail.
-
-        on_change: called when the set of rows that must wait changes.
-        """
+        """on_change: called when the set of rows that must wait changes."""
         self._registry = registry
         self._rules = registry.breakers
         self._metrics = metrics
@@ -84,8 +78,7 @@ class Breakers:
     def _make_room(self) -> None:
         """Forget the least recently called undeclared breaker, a closed one if possible.
 
-        An open one is in the database: after the next call this worker reads it again within half a
-        second. Breakers that are probed, or have an unwritten change, are kept.
+        After the next call this worker reads an open one again. Probed and unwritten ones are kept.
         """
         names = [
             name
@@ -101,7 +94,6 @@ class Breakers:
             self.look()
 
     def need(self, queues: Mapping[str, str]) -> None:
-        """Replace the breakers that queues need."""
         if queues == self._of_queues:
             return
         new = queues.items() - self._of_queues.items()
@@ -114,7 +106,6 @@ class Breakers:
         self._on_change()
 
     def reload(self, rules: Mapping[str, BreakerRules]) -> None:
-        """Replace the rules of the declared breakers."""
         new = rules.keys() - self._rules.keys()
         self._rules = rules
         self.undeclared |= {(name, None) for name in new}
@@ -130,11 +121,9 @@ class Breakers:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all breakers let everything pass."""
         return not (self.shut or self.probing)
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether breakers allow rows of a lane to be claimed; kind: topic or queue."""
         if kind == "queue":
             return self._shut_commands.isdisjoint(self._needed(kind, lane, type_))
         if kind != "topic" or not self.shut:
@@ -150,10 +139,7 @@ class Breakers:
         return min((self.by_name[n].room for n in needed if n in self.probing), default=None)
 
     def admit(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a claimed row may begin.
-
-        If this worker probes its breaker, the row becomes a probe.
-        """
+        """If this worker probes its breaker, the row becomes a probe."""
         names = [name for name in self._needed(kind, lane, type_) if name in self.probing]
         holder = (kind, row_id)
         if not names or holder in self.held:
@@ -172,7 +158,6 @@ class Breakers:
         return True
 
     def is_admitted(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a claimed row that has not begun may still begin."""
         if any(name in self.probing for name in self._needed(kind, lane, type_)):
             return (kind, row_id) in self.held
         return self.allow(kind, lane, type_)
@@ -236,10 +221,7 @@ class Breakers:
         after: float = 0.0,
         reason: str = "",
     ) -> None:
-        """End a call; failed: None if the end says nothing about the target.
-
-        began: when it began, by the monotonic clock.
-        """
+        """failed: None if the end says nothing about the target. began: by the monotonic clock."""
         breaker = self.called(name)  # the breaker may have been forgotten during the call
         held = self.held.get(holder)
         if held is not None:
@@ -269,17 +251,14 @@ class Breakers:
     # ------------------------------------------------------------------------------ other workers
 
     def on_notify(self) -> None:
-        """Read at once, since a change was notified."""
         self.work.set()
 
     async def wait(self, within: float) -> None:
-        """Wait until something must be written or read, at most `within` seconds."""
         with anyio.move_on_after(within):
             await self.work.wait()
         self.work = anyio.Event()
 
     def look(self) -> None:
-        """Determine which rows must wait, and report a change."""
         breakers = self.by_name.items()
         shut = frozenset(name for name, each in breakers if not each.passes)
         probing = frozenset(name for name, each in breakers if each.is_probing)
@@ -315,7 +294,6 @@ class Breakers:
 
 
 def _forget_series(metrics: Metrics, name: str) -> None:
-    """Remove the metrics of a forgotten breaker."""
     of_name = (metrics.breaker_state, metrics.breaker_forced, metrics.breaker_rejected)
     series: list[tuple[Gauge | Counter, tuple[str, ...]]] = [(each, (name,)) for each in of_name]
     outcomes, states = ("succeeded", "failed", "slow"), ("open", "half-open", "close")

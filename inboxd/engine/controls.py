@@ -1,9 +1,7 @@
 """Controls of one worker: lanes that are paused, or that need an open breaker.
 
-Owns the current controls, and the loop that reads them twice a second and at each notified change,
-so that all workers follow within a second. Queues of disabled endpoints are treated like paused
-queues. Promises that nothing is claimed before the first reading, and that `on_change` is called at
-each change. Known limit: while the database is away, the last known controls apply.
+Queues of disabled endpoints are treated like paused queues. Nothing is claimed before the first
+reading. Known limit: while the database is away, the last known controls apply.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +12,6 @@ from inboxd.engine.breakers import Breakers
 from inboxd.store import controls as store
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -23,13 +20,8 @@ _EVERY = 0.5
 
 
 class Controls:
-    """The types, topics and queues from which nothing may be claimed now."""
-
     def __init__(self, on_change: Callable[[], None], breakers: Breakers) -> None:
-        """Nothing is paused before the first `read`; `on_change` is called at each change.
-
-        breakers: report their own changes.
-        """
+        """`on_change` is called at each change, but breakers report their own changes."""
         self.paused: frozenset[tuple[str, str]] = frozenset()
         self.breakers = breakers
         # Queues of disabled endpoints: treated like paused queues.
@@ -46,11 +38,9 @@ class Controls:
 
     @property
     def are_quiet(self) -> bool:
-        """Whether every lane may be claimed, and no lane is probed."""
         return not (self.paused or self._left) and self.breakers.is_quiet
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether a lane may be claimed; kind: topic or queue."""
         if not self.allow_pauses(kind, lane, type_):
             return False
         return not self.breakers.shut or self.breakers.allow(kind, lane, type_)
@@ -72,7 +62,6 @@ class Controls:
         return [name for paused, name in self.paused if paused == kind]
 
     def leave(self, queues: Iterable[str]) -> None:
-        """Replace the queues that are treated like paused ones."""
         left = frozenset(queues)
         if left != self._left:
             self._left = left
@@ -80,14 +69,12 @@ class Controls:
             self._on_change()
 
     def on_notify(self) -> None:
-        """Read at once, since a change of pauses or breakers was notified."""
         self._notified.set()
         self.breakers.on_notify()
 
-    async def read(self, pool: Pool, sql: Statements) -> None:
-        """Read the controls from their table."""
-        async with borrow(pool) as connection:
-            rows = await store.read(connection, sql)
+    async def read(self, pool: Pool) -> None:
+        async with borrow(pool) as session:
+            rows = await store.read(session)
         paused = frozenset((row["kind"], row["name"]) for row in rows)
         if paused != self.paused:
             _log.info(
@@ -99,14 +86,13 @@ class Controls:
             self._changes += 1
             self._on_change()
 
-    async def keep(self, pool: Pool, sql: Statements) -> None:
-        """Keep the controls current until cancelled."""
+    async def keep(self, pool: Pool) -> None:
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._notified.wait()
             self._notified = anyio.Event()
             try:
-                await self.read(pool, sql)
+                await self.read(pool)
                 self._reads = True
             except Exception as error:  # noqa: BLE001 - the next turn must come
                 if self._reads:

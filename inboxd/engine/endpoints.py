@@ -1,12 +1,8 @@
 """Endpoints of webhooks on one worker: reads them, and writes when they fail or recover.
 
-Owns the loop that writes the results of deliveries and reads the changes of other workers: every
-few seconds, at each notified change, and when a delivery changes an endpoint. Owns the effects on
-the endpoints' queues: limits, breakers, and a pause while an endpoint is disabled. Promises that a
-worker writes a transition only if it knew the endpoint's newest version, that disabling is written
-together with its audit entry, and that workers follow a change within a second.
-Known limit: while the database is away, the last known states apply, and transitions wait. *See:*
-`inboxd.outbound.endpoints`, which decides; `queues` and `controls`, which are updated.
+A worker writes a transition only if it knew the endpoint's newest version; disabling is written
+together with its audit entry. Known limit: while the database is away, the last known states apply,
+and transitions wait. *See:* `inboxd.outbound.endpoints`; `queues` and `controls`.
 """
 
 import time
@@ -26,7 +22,6 @@ from inboxd.store import operations as audit
 from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -40,7 +35,6 @@ ACTOR = "inboxd"
 
 class Endpoints:
     def __init__(self, metrics: Metrics, queues: Queues, controls: Controls) -> None:
-        """No endpoints are known before the first `turn`."""
         self.book = EndpointBook(self.on_notify)
         self._metrics = metrics
         self._queues = queues
@@ -53,25 +47,23 @@ class Endpoints:
         self._shown: frozenset[str] = frozenset()
 
     def on_notify(self) -> None:
-        """Handle at once a notified change, or an endpoint that a delivery has changed."""
         self._is_due = True
         self._work.set()
 
-    async def keep(self, pool: Pool, sql: Statements) -> None:
-        """Keep the endpoints current until cancelled."""
+    async def keep(self, pool: Pool) -> None:
         while True:
             with anyio.move_on_after(_EVERY):
                 await self._work.wait()
             self._work = anyio.Event()
             try:
-                await self.turn(pool, sql)
+                await self.turn(pool)
                 self._reads = True
             except Exception as error:  # noqa: BLE001 - the next turn must come
                 if self._reads:
                     OUTAGE.warn(_log.warning, "endpoints cannot be read", error)
                 self._reads, self._is_due = False, True
 
-    async def turn(self, pool: Pool, sql: Statements) -> None:
+    async def turn(self, pool: Pool) -> None:
         """Write transitions of endpoints, and read all endpoints if something may have changed."""
         now = time.monotonic()
         self._apply()  # a disabled endpoint's queue is paused even before the transition is written
@@ -80,10 +72,10 @@ class Endpoints:
         if not is_due:
             return
         self._is_due = False
-        async with lend(pool) as connection:
+        async with lend(pool) as session:
             for endpoint, news in unwritten:
-                async with transaction(pool, connection):
-                    written = await _write(Session(connection, sql), endpoint, news)
+                async with transaction(pool, session):
+                    written = await _write(session, endpoint, news)
                 if written:
                     endpoint.wrote(news, time.monotonic())
                     self._report(endpoint, news)
@@ -91,8 +83,8 @@ class Endpoints:
             # Taken before the reading, so that changes of other workers seem older than they are,
             # never newer: a success after a failure must not seem older than the failure.
             self._read_at = time.monotonic()
-            async with transaction(pool, connection):
-                rows = await store.read(connection, sql)
+            async with transaction(pool, session):
+                rows = await store.read(session)
         self.book.reload(rows, self._read_at)
         for name in rows:  # start at 0: a counter that begins at 1 shows no increase
             for by in ("failures", "gone"):
@@ -100,17 +92,17 @@ class Endpoints:
         self._apply()
         taken_over()
 
-    async def finish(self, pool: Pool, sql: Statements) -> None:
+    async def finish(self, pool: Pool) -> None:
         """Write the successes of the last minute, which are only in this worker's memory."""
         unnoted = [each for each in self.book.endpoints if not each.is_noted]
         if not unnoted:
             return
         try:
-            async with lend(pool) as connection:
+            async with lend(pool) as session:
                 for each in unnoted:
                     known = (each.written.name, *each.success(time.monotonic()))
-                    async with transaction(pool, connection):
-                        await store.note_success(connection, sql, *known, last=True)
+                    async with transaction(pool, session):
+                        await store.note_success(session, *known, last=True)
         except Exception as error:  # noqa: BLE001 - the worker must end anyway
             _log.warning("endpoints cannot be written", reason=explain(error).error)
 
@@ -125,7 +117,6 @@ class Endpoints:
         self._controls.leave(each.queue for each, _ in known if not each.is_open)
 
     def _report(self, endpoint: ServedEndpoint, news: News) -> None:
-        """Count and log a transition that this worker wrote."""
         name, reason = endpoint.written.name, endpoint.reason
         if news == "failing":
             _log.warning("endpoint fails", endpoint=name, reason=reason)
@@ -142,7 +133,6 @@ class Endpoints:
             )
 
     def show(self) -> None:
-        """Set the metrics; called about once a second."""
         now, metrics = time.monotonic(), self._metrics
         for each in self.book.endpoints:
             name = each.written.name
@@ -157,26 +147,25 @@ class Endpoints:
 
 async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool:
     """Write one transition; False: another worker was faster (the next reading finds that)."""
-    connection, sql = session.connection, session.sql
     row, status, reason = endpoint.written, endpoint.status, endpoint.reason
     known, now = (row.name, row.version), time.monotonic()
     if news == "failing":
         ago = endpoint.failed_for(now)
-        return await store.fail(connection, sql, *known, (status, reason), ago) is not None
+        return await store.fail(session, *known, (status, reason), ago) is not None
     succeeded = endpoint.last_success
     if news == "recovered":
-        if await store.recover(connection, sql, *known, *endpoint.recovered_by(now)) is None:
+        if await store.recover(session, *known, *endpoint.recovered_by(now)) is None:
             return False
         endpoint.noted(succeeded)
         return True
     if news == "succeeded":
         success = endpoint.success(now)
-        if await store.note_success(connection, sql, row.name, *success, last=False):
+        if await store.note_success(session, row.name, *success, last=False):
             endpoint.noted(succeeded)
         return True
     # Not the text of the answer: it may quote the request.
     why = "no answer came" if status is None else f"it answered {status}"
-    if await store.give_up(connection, sql, *known, news, why, (status, reason)) is None:
+    if await store.give_up(session, *known, news, why, (status, reason)) is None:
         return False
     await audit.record(session, ACTOR, "disable", f"endpoint {row.name}", why, 1)
     return True

@@ -1,22 +1,15 @@
 """The exclusive run: a suspect runs alone in this process, and events rest meanwhile.
 
-Owns the request for it, and the state of events (resting or not). Promises that after `want` has
-returned True, no handler of events runs in this process until `end`. Known limit: a page or chunk
-that has begun ends first.
+After `want` has returned True, no handler of events runs in this process until `end`. Known limit:
+a page or chunk that has begun ends first.
 """
 
 from collections.abc import Callable
 
 
 class ExclusiveRun:
-    """Shared by the processors of events and commands."""
-
     def __init__(self, on_change: Callable[[], None], on_rest: Callable[[], None]) -> None:
-        """No exclusive run is wanted at first.
-
-        on_change: wakes the processor of events, which must rest or may continue; on_rest: notifies
-        the processor of commands that events rest.
-        """
+        """on_change: wakes the processor of events; on_rest: tells the processor of commands."""
         self.wanted = False
         self._resting = False
         self._on_change = on_change
@@ -36,7 +29,6 @@ class ExclusiveRun:
             self._on_rest()
 
     def end(self) -> None:
-        """Let the processing of events continue."""
         if self.wanted:
             self.wanted = self._resting = False
             self._on_change()

@@ -1,14 +1,11 @@
 """Running one handler: in the loop, in a thread or in a process, within its time limit.
 
-Owns the time limit, cancellation by request, and the record of what runs for the loop monitor.
-Promises that each call ends with the handler's result or the handler's own exception; that a
-cancellation by the daemon passes through; and that context variables and cancellations of a handler
-do not reach the next handler in the same task. A handler that never waits needs no timer.
-Known limits: a handler's time begins at its first wait, so a handler in the loop that never waits
-has no time limit (`worker.stall_timeout` ends the process). A thread cannot be stopped: past the
-limit the result is dropped, but the thread still runs and keeps its place
-(`inboxd.engine.threads`); a handler that must be killable runs with executor="process". *See:*
-`events/page_run.py`, `events/chunks/run.py` and `commands/run.py`, which call it.
+A cancellation by the daemon passes through; context variables and cancellations of a handler do not
+reach the next handler in the same task. Known limits: a handler's time begins at its first wait, so
+a handler in the loop that never waits has no time limit (`worker.stall_timeout` ends the process).
+A thread cannot be stopped: past the limit the result is dropped, but the thread keeps its place
+(`inboxd.engine.threads`). *See:* `events/page_run.py`, `events/chunks/run.py` and
+`commands/run.py`, which call it.
 """
 
 import asyncio
@@ -53,8 +50,6 @@ class HandlerStopped(InboxdError):
 
 
 class TimeLimit:
-    """The time limit of one execution, and the handle to stop it earlier."""
-
     __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_on_time", "_patience", "_task", "error")
 
     def __init__(
@@ -96,13 +91,10 @@ class TimeLimit:
         self._handle = asyncio.get_running_loop().call_later(_INSIST_SECONDS, self.stop, error)
 
     def end(self) -> None:
-        """Cancel no more, since the handler has ended."""
         self._handle.cancel()
 
 
 class Executions:
-    """Runs handlers; knows which handlers run now."""
-
     def __init__(
         self,
         monitor: LoopMonitor,
@@ -114,11 +106,7 @@ class Executions:
         resources: Resources | None = None,
         time_limit: type[TimeLimit] = TimeLimit,
     ) -> None:
-        """Limit threads and processes; `on_stubborn` is called for a handler that does not end.
-
-        resources: open ones, for handlers that take them. time_limit: the class for executions that
-        wait.
-        """
+        """`on_stubborn` is called for a handler that does not end. resources: open ones."""
         self._resources = resources or Resources()
         self.limits: dict[tuple[str, int], TimeLimit] = {}
         self._running = monitor.running
@@ -131,7 +119,6 @@ class Executions:
 
     @property
     def left_behind(self) -> bool:
-        """Whether the thread of an abandoned handler still runs."""
         return self._threads.any_given_up
 
     async def run(
@@ -145,11 +132,7 @@ class Executions:
         seconds: float,
         on_wait: Callable[[], None] | None = None,
     ) -> object:
-        """Run a handler in `task`, the current one; returns its result, or raises its exception.
-
-        on_wait: called when the handler first waits. Until then the handler is one step of this
-        task, needs no timer, and no other task can run.
-        """
+        """on_wait: called at the handler's first wait; until then no other task can run."""
         before = 0 if task is None else task.cancelling()
         self._running[task] = Running(kind, handler.type, row_id)
         # Keyed by identity: a handler's record lives as long as the registry.
@@ -238,7 +221,6 @@ class CooperativeYield:
         self.begin()
 
     def begin(self) -> None:
-        """Note that the loop has just run."""
         self._last = time.monotonic()
 
     def want(self) -> None:
@@ -246,14 +228,10 @@ class CooperativeYield:
         self._wanted = _TURNS
 
     def served(self) -> None:
-        """Note that the waiting task has run."""
         self._wanted = 0
 
     async def take(self) -> None:
-        """Yield to the loop if a task waits, or the last yield was long ago.
-
-        Call it between rows.
-        """
+        """Call it between rows: it yields if a task waits, or the last yield was long ago."""
         if self._wanted:
             self._wanted -= 1
         elif time.monotonic() - self._last <= _BREATH_SECONDS:
@@ -277,7 +255,6 @@ async def take_back(task: asyncio.Task[Any], before: int) -> None:
 def _resume(
     coroutine: Coroutine[Any, Any, object], yielded: Any, context: Context
 ) -> Generator[Any, Any, object]:
-    """Continue a coroutine, which has yielded once already, in its context."""
     while True:
         try:
             sent = yield yielded

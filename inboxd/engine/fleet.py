@@ -1,7 +1,4 @@
-"""The other workers, as the last heartbeat found them.
-
-*See:* `lease`, which writes it; `wakeup` and `versions`, which ask it.
-"""
+"""The other workers, as the last heartbeat found them."""
 
 from dataclasses import dataclass
 
@@ -15,5 +12,4 @@ class Fleet:
 
     @property
     def differs(self) -> bool:
-        """Whether a living peer declares something else than this worker."""
         return self.peers > 0 and not self.uniform

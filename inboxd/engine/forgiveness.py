@@ -1,10 +1,8 @@
 """Excuses the first losses of a row: of connections, locks and prepared statements.
 
-Owns the counts of losses. An outage or an operator's lock is not the row's failure (promise 7), but
-a handler that ends its own connection must not be retried forever: the loss with the number
-`worker.crash_limit` and later ones count as failures, as that number of crashes does. The first
-loss never counts. Known limit: the counts are in this process's memory, and bounded; each worker
-that runs a row counts from 0.
+An outage or an operator's lock is not the row's failure (promise 7), but losses from number
+`worker.crash_limit` on count as failures; the first loss never does. Known limit: the counts are in
+this process's memory, and bounded; each worker that runs a row counts from 0.
 """
 
 from collections import OrderedDict

@@ -1,9 +1,7 @@
 """Runs a handler in a process of its own: both sides of the call.
 
-Owns the child's standard descriptors. Promises that a handler, its libraries and the programs that
-they start cannot disturb the calls between the two processes, even if they write to standard output
-or read from standard input. Such output is dropped, like the output of `print`. *See:*
-`engine/execution.py`, which runs it within its time limit.
+A handler, its libraries and the programs that they start cannot disturb the calls between the
+processes, even if they use standard input or output. Such output is dropped.
 """
 
 import io
@@ -27,17 +25,16 @@ async def run(func: Callable[[Any], object], payload: object, limiter: CapacityL
 
 
 def _answer(call: bytes) -> object:
-    """Run in the child: execute a call."""
     _put_calls_aside()
     func, payload = pickle.loads(call)  # noqa: S301 - from the parent process
     return func(payload)
 
 
 def _put_calls_aside() -> None:
-    """Move the exchange of calls away from descriptors 0 and 1, once in the life of a child.
+    """Calls leave descriptors 0 and 1, once in the life of a child.
 
-    anyio uses 0 and 1 for calls. It protects them only from Python's `sys.stdin` and `sys.stdout`,
-    not from direct writes to the descriptors or from programs that inherit them.
+    anyio protects them only from Python's `sys.stdin` and `sys.stdout`, not from direct writes or
+    from programs that inherit them.
     """
     for stream, mode in ((sys.__stdin__, "rb"), (sys.__stdout__, "wb")):
         if stream is None or (standard := stream.fileno()) > _STANDARD[-1]:

@@ -1,12 +1,9 @@
 """Hooks of plugins: called at the worker's start and end, and after attempts that failed.
 
-Owns the times and time limits of calls; `inboxd.api.hooks` describes the arguments. Calls wait in a
-queue with one consumer, so a hook never delays a settlement. Promises that a hook changes no
-outcome: its failure is counted, and logged once until it has succeeded again. When the queue is
-full, calls are dropped, counted and logged. When the worker ends for any reason, the queue is
-emptied within a time limit, then `on_stop` is called. Known limits: hooks run one after the other,
-so a hanging hook delays the next ones; a hook that ignores its cancellation runs on until the
-process ends (`left`). *See:* `resources`, which gives hooks what they take; `judge`.
+Calls wait in a queue with one consumer, so a hook never delays a settlement, and its failure
+changes no outcome. When the queue is full, calls are dropped, counted and logged. When the worker
+ends, the queue is emptied within a time limit, then `on_stop` is called. Known limits: a hanging
+hook delays the next ones; a hook that ignores its cancellation runs on (`left`).
 """
 
 import asyncio
@@ -61,11 +58,9 @@ class Hooks:
 
     @property
     def want_failures(self) -> bool:
-        """Whether a hook wants failed attempts."""
         return bool(self._calls["on_error"])
 
     def start(self, worker: WorkerInfo) -> None:
-        """Call the `on_start` hooks: the worker is ready."""
         self._enqueue("on_start", worker)
 
     def report(self, failed: FailedAttempt) -> None:
@@ -73,7 +68,6 @@ class Hooks:
         self._enqueue("on_error", failed)
 
     async def run(self) -> None:
-        """Make the calls that wait, until `finish`."""
         try:
             with self._scope:
                 while True:
@@ -85,10 +79,7 @@ class Hooks:
             self._ended.set()
 
     async def finish(self, worker: WorkerInfo | None) -> None:
-        """Make the calls that still wait, and those for the worker's end, each within a bound.
-
-        worker: None, if it was never ready. A cancellation does not shorten it.
-        """
+        """Each call has a bound; a cancellation does not shorten it. worker None: never ready."""
         with anyio.CancelScope(shield=True):
             await self._finish(worker)
 
@@ -170,10 +161,7 @@ def failed_attempt(
     *,
     events: int | None = None,
 ) -> FailedAttempt | None:
-    """The report of a failed attempt for hooks; None: the attempt was deferred, not failed.
-
-    events: the number of events in a chunk.
-    """
+    """None: the attempt was deferred, not failed. events: their number in a chunk."""
     if not isinstance(outcome, Retrying | Dead):
         return None
     retry_at = None

@@ -1,9 +1,4 @@
-"""Judges an error of a row: another attempt, a wait, or a dead letter.
-
-Owns the counting and logging of failures. Promises that events and commands are judged by the same
-rules, and that a row which only another worker can read is left to that worker. *See:*
-`inboxd.model.outcome`, which decides.
-"""
+"""Judges an error of a row: another attempt, a wait, or a dead letter."""
 
 from datetime import timedelta
 
@@ -18,8 +13,6 @@ from inboxd.store.rows import ClaimedRow
 
 
 class Judge:
-    """Judges all events, or all commands, of a worker."""
-
     def __init__(self, parts: Parts) -> None:
         self._tally = parts.metrics.tally
         self._versions = VersionExemptions(parts)

@@ -1,12 +1,9 @@
 """The lease: this worker's heartbeat, in a thread of its own.
 
-Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
-that a worker with a blocked event loop is not taken for dead; that work is suspended before a lease
-that was not renewed can end; and that during a slow page the wake-up flag is set from 0 to 1 if
-other workers live.
-Known limit: code that holds the interpreter's lock for a whole lease stops this thread, too; later
-writes are then fenced (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
-`maintenance/reaper.py`, which checks the heartbeats of other workers.
+A worker with a blocked event loop is not taken for dead; work is suspended before a lease that was
+not renewed can end; during a slow page the wake-up flag is set to 1 if other workers live. Known
+limit: code that holds the interpreter's lock for a whole lease stops this thread, too; later writes
+are then fenced (promise 3).
 """
 
 import asyncio
@@ -21,9 +18,8 @@ from inboxd.engine.fleet import Fleet
 from inboxd.engine.wakeup import WakeUp
 from inboxd.settings import Settings
 from inboxd.store import wakeups, workers
-from inboxd.store.connections import Connection, connect
 from inboxd.store.outage import OUTAGE
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session, connect
 from inboxd.store.wakeups import Flag
 from inboxd.telemetry.logs import get_logger
 
@@ -45,7 +41,6 @@ class Lease:
     def __init__(
         self,
         settings: Settings,
-        sql: Statements,
         me: workers.WorkerIdentity,
         fleet: Fleet,
         *,
@@ -53,16 +48,12 @@ class Lease:
         on_cancel: Callable[[frozenset[int]], None],
         on_death: Callable[[], None],
     ) -> None:
-        """in_flight: the rows of each kind that this worker handles.
-
-        on_cancel: called with commands to cancel; on_death: called after a worker's death.
-        """
+        """on_cancel: called with commands to cancel; on_death: called after a worker's death."""
         self._state = "running"
         self.suspended = False
         self.dead = False
         self.renewed_at = time.monotonic()
         self._settings = settings
-        self._sql = sql
         self._me = me
         self._fleet = fleet
         self._in_flight = in_flight
@@ -78,7 +69,6 @@ class Lease:
         self._stopping = False
 
     def drain(self) -> None:
-        """Report in heartbeats, from now on, that this worker drains."""
         self._state = "draining"
 
     def age(self) -> float:
@@ -95,10 +85,7 @@ class Lease:
     async def run(
         self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
     ) -> None:
-        """Beat, and guard the lease, until this worker is declared dead or the call is cancelled.
-
-        suspend: called when a heartbeat is late; resume: called at the next successful one.
-        """
+        """suspend: called when a heartbeat is late; resume: called at the next successful one."""
         self._wakeups = flags
         self._home = asyncio.get_running_loop()
         thread = threading.Thread(target=self._thread, name="inboxd-heartbeat", daemon=True)
@@ -143,32 +130,32 @@ class Lease:
 
     async def _beat_forever(self) -> None:
         interval = self._settings.worker.heartbeat_interval.total_seconds()
-        connection: Connection | None = None
+        session: Session | None = None
         due, retry = time.monotonic(), _FIRST_RETRY
         while not (self._stopping or self.dead):
             try:
-                if connection is None or connection.is_closed():
+                if session is None or session.connection.is_closed():
                     # `connect` has its own time limit: trying several hosts may take longer than a
                     # beat.
-                    connection = await connect(self._settings.database, "heartbeat")
+                    session = await connect(self._settings.database, "heartbeat")
                 async with asyncio.timeout(interval):
                     if self._joined or time.monotonic() >= due:
                         self._joined = False
-                        await self._beat(connection)
+                        await self._beat(session)
                         due = time.monotonic() + interval
                         OUTAGE.over()
-                    await self._break_silence(connection)
+                    await self._break_silence(session)
                 retry = _FIRST_RETRY
             except Exception as error:  # noqa: BLE001 - the next beat tries again
                 OUTAGE.warn(_log.warning, "heartbeat failed", error)
                 retry = min(1.0, interval, 2 * retry)
                 due, self._joined = time.monotonic() + retry, False
-                if connection is not None:
-                    connection.terminate()
-                    connection = None
+                if session is not None:
+                    session.connection.terminate()
+                    session = None
             await self._wait(due)
-        if connection is not None:
-            connection.terminate()
+        if session is not None:
+            session.connection.terminate()
 
     async def _wait(self, due: float) -> None:
         pause = max(0.0, due - time.monotonic())
@@ -186,13 +173,13 @@ class Lease:
         except TimeoutError:
             return
 
-    async def _beat(self, connection: Connection) -> None:
+    async def _beat(self, session: Session) -> None:
         sent_at = time.monotonic()
         # In a transaction: behind a pooler, statements share a session only within one.
-        async with connection.transaction():
+        async with session.transaction():
             in_flight = self._in_flight()
             result = await workers.beat(
-                *(connection, self._sql, self._me.id, sum(in_flight.values()), self._state),
+                *(session, self._me.id, sum(in_flight.values()), self._state),
                 events=in_flight.get("event", 0),
             )
         if result is not None:
@@ -200,20 +187,18 @@ class Lease:
         if self._home is not None and not self._home.is_closed():
             self._home.call_soon_threadsafe(self._on_beat, result)
 
-    async def _break_silence(self, connection: Connection) -> None:
+    async def _break_silence(self, session: Session) -> None:
         for wakeup in self._wakeups:
             since, owed = wakeup.silent_since, wakeup.owed
             if since is not None:
                 # Without peers no notification is needed. Commits that notify wait for each other,
                 # longest on a slow disk, which is also the reason for a slow page.
                 if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
-                    await wakeups.set_flag(connection, self._sql, wakeup.table, Flag.NOTIFY)
-                    await wakeups.notify(connection, self._sql, wakeup.table)
+                    await wakeups.set_flag(session, wakeup.table, Flag.NOTIFY)
+                    await wakeups.notify(session, wakeup.table)
                     wakeup.raised(since)
-            elif owed is not None and await wakeups.no_silent_producer(
-                connection, self._sql, wakeup.table
-            ):
-                await wakeups.notify(connection, self._sql, wakeup.table)
+            elif owed is not None and await wakeups.no_silent_producer(session, wakeup.table):
+                await wakeups.notify(session, wakeup.table)
                 wakeup.paid(owed)
 
     # --------------------------------------------------------------------------- the event loop

@@ -1,8 +1,7 @@
 """The listener: one connection for all notifications (of rows, controls and joining workers).
 
-Owns reconnecting. Promises a sweep of both tables and a heartbeat after each connect, since
-notifications were lost before it. Known limit: without the connection only polls find new rows
-(promise 4). *See:* `store/wakeups.py`, before it; `wakeup`, after it.
+It sweeps both tables after each connect, since notifications were lost before it. Known limit:
+without the connection only polls find new rows (promise 4). *See:* `store/wakeups.py`; `wakeup`.
 """
 
 import random
@@ -27,10 +26,7 @@ _SHORTEST_CHECK, _LONGEST_CHECK = 1.0, 10.0
 async def listen(
     parts: Parts, flags: Mapping[HotTable, WakeUp], on_joining: Callable[[], None]
 ) -> None:
-    """Listen until cancelled, reconnecting with growing pauses.
-
-    on_joining: called when another worker joins.
-    """
+    """Reconnect with growing pauses. on_joining: called when another worker joins."""
     heartbeat = parts.settings.worker.heartbeat_interval.total_seconds()
     connected = parts.metrics.listener_connected
     attempts = 0
@@ -51,7 +47,6 @@ async def listen(
         try:
             await wakeups.listen(
                 parts.settings.database,
-                parts.sql,
                 on_wakeup=lambda table: flags[table].wake("notify"),
                 on_control=on_control,
                 on_joining=on_joining,

@@ -1,8 +1,4 @@
-"""Turns outcomes into the values that are written and counted.
-
-Owns the form of an entry in `errors` and the names of outcomes in statistics. Promises that
-failures of events and commands have the same form.
-"""
+"""Turns outcomes into the values that are written and counted."""
 
 import asyncio
 import math
@@ -32,18 +28,15 @@ from inboxd.telemetry import tally
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether `error` is a cancellation by the daemon, not by the handler.
+    """The daemon cancels only by scopes, so the test is a cancelled scope around the runner.
 
-    The daemon cancels only by scopes, so the test is a cancelled scope around the runner. The
-    task's count of cancellations proves nothing: a handler or library may raise it and never lower
-    it.
+    The task's count of cancellations proves nothing: a handler may raise it and never lower it.
     """
     stopping = anyio.current_effective_deadline() == -math.inf
     return stopping and isinstance(error, asyncio.CancelledError)
 
 
 def kind_of(row: ClaimedRow) -> tally.Kind:
-    """The kind of a row: an event has an `event_id`."""
     return "event" if "event_id" in row else "command"
 
 
@@ -65,11 +58,7 @@ def site_of(row: ClaimedRow, handler: Handler | None) -> Site:
 
 
 def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
-    """An entry for the row's `errors`; the database adds the time when it is written.
-
-    process: host and pid, since the worker's own row is deleted later. release: the worker's
-    plugins.
-    """
+    """process: host and pid, since the worker's row is deleted later. The database adds times."""
     entry: dict[str, Any] = {"attempt": attempt, "worker": str(me.id), "process": me.process}
     if me.release:
         entry["release"] = me.release
@@ -82,7 +71,6 @@ def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
 
 
 def requeue(outcome: Unsuccessful, row: ClaimedRow, me: WorkerIdentity, fence: int = 0) -> Requeue:
-    """The requeue of a row that did not succeed."""
     if isinstance(outcome, Deferred):
         return Requeue(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)
     return Requeue(
@@ -104,7 +92,6 @@ def after(row: ClaimedRow) -> tally.After:
 
 
 def name(outcome: Outcome) -> tally.Outcome:
-    """The outcome's name in metrics and statistics."""
     match outcome:
         case Succeeded():
             return "succeeded"

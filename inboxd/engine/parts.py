@@ -1,7 +1,4 @@
-"""Objects that the parts of one incarnation share.
-
-Promises that all parts use the same worker, the same schema and the same plugins.
-"""
+"""Objects that the parts of one incarnation share."""
 
 from dataclasses import dataclass
 
@@ -18,7 +15,6 @@ from inboxd.model.backoff import Policy
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
 from inboxd.store.pools import Pool
-from inboxd.store.statements import Statements
 from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry.metrics import Metrics
 
@@ -28,7 +24,6 @@ class Parts:
     """pool: the daemon's own connections; handler_pool: connections for handlers of commands."""
 
     settings: Settings
-    sql: Statements
     pool: Pool
     handler_pool: Pool
     registry: Registry

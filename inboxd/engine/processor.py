@@ -1,11 +1,9 @@
 """The processor: the loop that wakes, claims, runs and settles, the same for events and commands.
 
-Owns the order of steps: pages from the cursors, sweeps from the beginning, sleep; when a stream of
-rows pauses, a few more pages first. `Work` defines a page. Promises to survive any failure of the
-database: the processor forgets its knowledge of the server and starts again, with growing pauses.
-Known limit: under backlog, sweeps are at least a second apart and take a bounded share of the time,
-so a row that commits behind the cursor of a busy lane waits for the next sweep. *See:* `wakeup`;
-`events/processing.py` and `commands/processing.py`, after it.
+Steps: pages from the cursors, sweeps from the beginning, sleep; when a stream of rows pauses, a few
+more pages first. After a failure of the database it starts again, with growing pauses. Known limit:
+under backlog, sweeps are at least a second apart, so a row behind the cursor of a busy lane waits.
+*See:* `wakeup`; `events/processing.py`, `commands/processing.py`.
 """
 
 import time
@@ -42,10 +40,7 @@ _LONGEST_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The result of one claim. busy: more rows may be due, but the worker has no room for them now.
-
-    again: seconds until a queue at its limit may run something again.
-    """
+    """busy: more rows may be due, but there is no room. again: seconds until a queue may run."""
 
     rows: int
     full: bool = False
@@ -62,22 +57,16 @@ class Survey:
 
     @classmethod
     def of(cls, seen: Sequence["Survey"]) -> "Survey":
-        """Combine the results of several sweeps."""
         return cls(any(each.due for each in seen), soonest(each.next for each in seen))
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:
-    """The shortest of these waits; None if all are None."""
     return min((each for each in waits if each is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """A sleep, and the sweep before it.
-
-    looked_at: when the sweep began (monotonic). due: the sweep found due rows, which could not be
-    claimed. again: seconds until they might be claimable.
-    """
+    """looked_at: monotonic. due: due rows could not be claimed. again: seconds until they might."""
 
     looked_at: float
     due: bool
@@ -85,16 +74,13 @@ class Sleep:
 
 
 class Work(Protocol):
-    """A processor's access to its table."""
-
     async def page(self) -> Page:
         """Claim from the cursors, and run the claimed rows, or start them."""
 
     async def survey(self) -> Survey:
         """Look for due rows from the beginning, and rewind the cursors of lanes with due rows."""
 
-    async def room(self, within: float | None = None) -> None:
-        """Wait until the worker has room for more rows, at most `within` seconds."""
+    async def room(self, within: float | None = None) -> None: ...
 
     async def finish(self) -> None:
         """Wait until begun work is settled, if the processor must wait for it."""
@@ -104,8 +90,6 @@ class Work(Protocol):
 
 
 class Processor:
-    """One loop; `run` ends after `stop`."""
-
     def __init__(
         self,
         work: Work,
@@ -113,7 +97,6 @@ class Processor:
         metrics: Metrics,
         sweep_interval: float = _SWEEP_INTERVAL,
     ) -> None:
-        """Process `work`; `sweep_interval` in seconds."""
         self.healthy = False
         # When the loop last began an iteration (monotonic); old while it waits for a vanished
         # server.
@@ -145,7 +128,6 @@ class Processor:
         self._wakeup.wake("timer")
 
     def stop(self) -> None:
-        """Claim no more rows, and end the loop."""
         self._stopping = True
         self._wakeup.wake("timer")
 

@@ -1,9 +1,6 @@
-"""The current settings of queues: those of `[queues]`, and those of endpoints.
+"""The current settings of queues: each setting in `[queues]` overrides the one of an endpoint.
 
-Owns their precedence: each setting in `[queues]` overrides the one of an endpoint. Promises that
-`on_change` is called at each change. Known limit: added queues are in this worker's memory; all
-workers read the same rows. *See:* `inboxd.commands.admission`, which applies limits; `breakers`,
-which stops queues.
+Known limit: added queues are in this worker's memory; all workers read the same rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +10,6 @@ from inboxd.settings import Queue
 
 class Queues:
     def __init__(self, written: Mapping[str, Queue], on_change: Callable[[], None]) -> None:
-        """Begin with the settings; `on_change` is called at each change."""
         self._written = written
         self._added: Mapping[str, Queue] = {}
         self._on_change = on_change
@@ -25,7 +21,6 @@ class Queues:
         return {name: breaker for name, breaker in found.items() if breaker is not None}
 
     def reload(self, written: Mapping[str, Queue]) -> None:
-        """Take over the settings of `[queues]` again."""
         self._written = written
         self._merge()
 

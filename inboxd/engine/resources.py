@@ -1,16 +1,10 @@
 """Open resources: runs the plugins' lifespans, and holds the values that they yield.
 
-Owns opening, handing out and closing resources (`inboxd.api.resources` defines them). Lifespans
-open one after the other, in the order of declaration, before the worker joins; they close in
-reverse order after it has left. Each runs in a task of its own, since things that a generator
-opens, such as a task group, must be closed by the same task; a sync lifespan runs in a thread of
-its own.
-
-Promises: a lifespan that raises or takes too long is a LifespanFailed (one that never yields is a
-PluginError: a restart does not help), and resources that were opened before it are closed; closing
-is bounded and raises nothing; a lifespan that fails while the worker runs ends the worker. Known
-limit: a lifespan that ignores its cancellation runs on until the process ends (`left`). *See:*
-`execution` and `hooks`, which call functions with their resources.
+Lifespans open one after the other, in the order of declaration, before the worker joins; they close
+in reverse order after it has left. Each runs in a task or thread of its own, since a generator's
+task group must be closed by the same task. A lifespan that raises or takes too long is a
+LifespanFailed (one that never yields a PluginError); one that fails while the worker runs ends the
+worker. Known limit: one that ignores its cancellation runs on (`left`).
 """
 
 import asyncio
@@ -43,8 +37,6 @@ _NOTHING = object()
 
 
 class Resources:
-    """The values that the lifespans of all plugins yield."""
-
     def __init__(
         self, lifespans: Sequence[Lifespan] = (), given: Mapping[Any, object] | None = None
     ) -> None:
@@ -57,10 +49,7 @@ class Resources:
         self.left: list[str] = []
 
     async def open(self, tasks: TaskGroup) -> None:
-        """Open all, each in a task of `tasks`. Raises LifespanFailed or PluginError.
-
-        Call `close` in any case: it closes those that are open.
-        """
+        """Raises LifespanFailed or PluginError. Call `close` in any case."""
         for lifespan in self._lifespans:
             if any(lifespan.yields == type_ for type_, _ in self._given):
                 continue
@@ -105,11 +94,9 @@ async def opened(
     *,
     on_stubborn: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Resources]:
-    """The resources of these lifespans, open within the `async with` block.
+    """given: values by type, which are not opened. Raises LifespanFailed or PluginError.
 
-    given: values by type, such as fakes of a test; a lifespan that yields such a type is not
-    opened. on_stubborn: called for a lifespan that ignores its cancellation: the block waits for
-    it. Raises LifespanFailed or PluginError.
+    on_stubborn: called for a lifespan that ignores its cancellation: the block waits for it.
     """
     try:
         async with anyio.create_task_group() as tasks:
@@ -127,8 +114,6 @@ async def opened(
 
 
 class _Life:
-    """One lifespan from its opening to its end."""
-
     def __init__(self, lifespan: Lifespan, func: Callable[..., Any]) -> None:
         self.name = lifespan.name
         self._lifespan = lifespan
@@ -223,7 +208,6 @@ class _Life:
         return f"{self.name} ({self._lifespan.place}) of the plugin {self._lifespan.plugin!r}"
 
     def _is_late(self) -> None:
-        """Report that the lifespan takes too long."""
         if self._phase == "closing":
             _log.error(
                 "a lifespan did not close in time", lifespan=self.name, seconds=self._closing

@@ -1,8 +1,6 @@
 """Log lines of single rows: the start, the end, and the reason of a failure.
 
-Promises that at the ordinary log level a successful event costs nothing, and a command one look-up:
-callers ask `logs_starts` or `logs_ends` first, once for a page of events.
-Known limit: a chunk is logged as a chunk, not event by event.
+Callers ask `logs_starts` or `logs_ends` first, so that unlogged rows cost nothing.
 """
 
 import logging
@@ -84,7 +82,6 @@ def did_not_succeed(
 
 
 def _log_row(say: Callable[..., object], text: str, row: ClaimedRow, **more: object) -> None:
-    """Log one line of a row, with its ids."""
     own = uuid_of(row)
     with bound(**{f"{kind_of(row)}_id": own, "correlation_id": row["correlation_id"] or own}):
         say(text, type=row["type"], id=row["id"], **more)

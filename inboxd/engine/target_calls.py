@@ -1,8 +1,7 @@
 """Calls that are reported to breakers: a handler's run, or `ctx.breaker` in it.
 
-Owns the decision whether an error is a failure of the target: any error of a handler is, except a
-verdict on the payload, an error that the policy calls permanent, and a stop by the daemon. *See:*
-`breakers`.
+Any error of a handler is a failure of the target, except a verdict on the payload, an error that
+the policy calls permanent, and a stop by the daemon.
 """
 
 import asyncio
@@ -37,8 +36,6 @@ _IGNORED = (Reject, PayloadError, NoHandler, Defer, HandlerStopped, LeaseLost)
 
 
 class TargetCall:
-    """One call; `succeeded` or `failed` ends it."""
-
     __slots__ = ("_began", "_breakers", "_holder", "_name", "_ticket")
 
     def __init__(self, breakers: Breakers, name: str, holder: Holder) -> None:
@@ -50,7 +47,6 @@ class TargetCall:
         self._began = time.monotonic()
 
     def succeeded(self) -> None:
-        """Report that the call ended without an error."""
         if self._ticket is not None:
             self._breakers.end(
                 self._name, self._holder, self._ticket, failed=False, began=self._began
@@ -74,8 +70,6 @@ class TargetCall:
 
 
 class HandlerCall(TargetCall):
-    """`ctx.breaker`: a handler's own call."""
-
     __slots__ = ("_limits",)
 
     def __init__(self, breakers: Breakers, limits: Limits, name: str, holder: Holder) -> None:
@@ -102,10 +96,7 @@ class HandlerCall(TargetCall):
 def watch(
     breakers: Breakers, handler: Handler, row_id: int, queue: str | None = None
 ) -> Sequence[TargetCall]:
-    """Begin the calls of a handler that runs, one for each breaker that it needs.
-
-    queue: of a command.
-    """
+    """One call for each breaker that the handler needs."""
     names = breakers.needed_by(handler, queue)
     if not names:
         return ()
@@ -114,7 +105,6 @@ def watch(
 
 
 def is_ignored(error: BaseException, policy: Policy | None) -> bool:
-    """Whether an error reports nothing about the target."""
     if isinstance(error, _IGNORED) or is_ours(error):
         return True
     return policy is not None and policy.is_permanent(error)

@@ -1,9 +1,7 @@
 """Threads of sync handlers: a bounded number, even if handlers hang in them.
 
-Owns the places of threads. Promises that a place is free when its thread has ended, not already
-when its handler was abandoned, so that hanging handlers cannot pile up threads (promise 9); and
-that the log reports once when such threads make other handlers wait. Known limit: a thread that
-never ends keeps its place until the process ends.
+A place is free when its thread has ended, not already when its handler was abandoned, so that
+hanging handlers cannot pile up threads (promise 9). A thread that never ends keeps its place.
 """
 
 import asyncio
@@ -25,7 +23,6 @@ class Threads:
     """A bounded number of threads; `waiting`: the tasks that wait for one."""
 
     def __init__(self, most: int) -> None:
-        """Run at most `most` functions at a time."""
         self.waiting: set[asyncio.Task[Any] | None] = set()
         self._places = CapacityLimiter(most)
         self._unbounded = CapacityLimiter(math.inf)  # `_places` is the limit
@@ -41,7 +38,6 @@ class Threads:
 
     @property
     def any_given_up(self) -> bool:
-        """Whether a thread still runs past its handler's time limit."""
         return bool(self._given_up)
 
     async def run(self, function: Callable[..., object], *args: Any) -> object:

@@ -1,9 +1,7 @@
 """Leaves a row to newer workers if this worker's code cannot read its payload.
 
-Promises that a rolling deploy makes no dead letters of rows that only newer workers can read, and
-that no row waits forever (promise 10). Known limits: this worker knows that workers differ, but not
-which of them can read a version; and it remembers 10,000 such rows, so with more of them some wait
-longer than the grace.
+A rolling deploy makes no dead letters of such rows, and no row waits forever (promise 10). Known
+limit: this worker remembers 10,000 such rows; with more, some wait longer than the grace.
 """
 
 from collections import OrderedDict
@@ -21,18 +19,13 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LeftToPeer(Deferred):
-    """Deferred so that another worker can claim the row first."""
-
     @classmethod
     def of(cls, outcome: Unsuccessful) -> "LeftToPeer":
-        """outcome: a deferral, like `FOR_ANOTHER`."""
         assert isinstance(outcome, Deferred)  # noqa: S101 - the caller has checked it
         return cls(outcome.until, outcome.delay)
 
 
 class VersionExemptions:
-    """Remembers since when each row has been left to another worker."""
-
     def __init__(self, parts: Parts) -> None:
         """Leave a row for at most `worker.unhandled_grace`."""
         self._fleet = parts.fleet
@@ -40,11 +33,7 @@ class VersionExemptions:
         self._since: OrderedDict[int, float] = OrderedDict()
 
     def are_anothers(self, error: BaseException, row_id: int) -> bool:
-        """Whether a row that is too new here should wait for a worker that can read it.
-
-        While the workers differ, as in a rolling deploy, such a worker exists or will soon start.
-        The row is deferred, which spends no attempt; after the grace it becomes a dead letter.
-        """
+        """The row waits while workers differ, as in a rolling deploy, but not past the grace."""
         if not isinstance(error, TooNew) or not self._fleet.differs:
             return False
         since = self._since.setdefault(row_id, monotonic())

@@ -1,12 +1,10 @@
 """When a processor sleeps, and what wakes it: the worker's half of the wake-up protocol.
 
-Owns the flag of one table on this worker (design section 5; the producers' half is in
-migrations/0001_tables.sql). Promises that before each sleep, in this order, the flag was set to 1,
-all silent producers have ended, and a sweep then found nothing. So no row is missed; if all
-notifications are lost, the poll still finds it (promise 4). Peers are notified twice when a silence
-ends: when the flag is set, and when the last silent producer has ended.
-Known limit: while a silent producer is open, the processor claims again every quarter of a second.
-*See:* `listener`, before it; `processor`, after it.
+The producers' half is in migrations/0001_tables.sql (design section 5). Before each sleep, in this
+order, the flag was set to 1, all silent producers have ended, and a sweep then found nothing. If
+all notifications are lost, the poll finds the row (promise 4). Peers are notified when the flag is
+set, and when the last silent producer has ended. Known limit: while a silent producer is open, the
+processor claims every quarter of a second. *See:* `listener`, before it; `processor`, after it.
 """
 
 import time
@@ -17,9 +15,8 @@ import anyio
 
 from inboxd.engine.fleet import Fleet
 from inboxd.store import wakeups
-from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.store.wakeups import Flag, HotTable
 
 Mode = Literal["quiet", "always", "off"]
@@ -34,22 +31,16 @@ _PAGES_BEFORE_SILENCE = 2
 
 
 class WakeUp:
-    """The sleep and the flag of one processor."""
-
     def __init__(
         self,
         table: HotTable,
         pool: Pool,
-        sql: Statements,
         mode: Mode,
         poll: float,
         fleet: Fleet,
         on_silence: Callable[[], None],
     ) -> None:
-        """poll: the longest sleep, in seconds.
-
-        on_silence: makes the heartbeat's thread watch this flag.
-        """
+        """poll: seconds. on_silence: makes the heartbeat's thread watch this flag."""
         self.table = table
         # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
         self.silent_since: float | None = None
@@ -57,7 +48,6 @@ class WakeUp:
         # ended.
         self.owed: float | None = None
         self._pool = pool
-        self._sql = sql
         self._mode = mode
         self._poll = poll
         self._fleet = fleet
@@ -115,10 +105,7 @@ class WakeUp:
         await self.notify_peers()
 
     def raised(self, since: float) -> None:
-        """The heartbeat's thread set the flag to 1, since the page of `since` took too long.
-
-        A newer silence continues.
-        """
+        """Called by the heartbeat's thread for a slow page; a newer silence continues."""
         if self.silent_since == since:
             self.silent_since = None
 
@@ -132,15 +119,15 @@ class WakeUp:
         self._pages = 0
         if self._mode == "off" or self._is_armed():
             return True
-        async with borrow(self._pool) as connection:
+        async with borrow(self._pool) as session:
             now, owed = time.monotonic(), self.owed
-            await wakeups.set_flag(connection, self._sql, self.table, Flag.NOTIFY)
+            await wakeups.set_flag(session, self.table, Flag.NOTIFY)
             self.silent_since = None
-            if not await wakeups.no_silent_producer(connection, self._sql, self.table):
+            if not await wakeups.no_silent_producer(session, self.table):
                 return False
             if owed is not None:
                 # A worker that joined since the last heartbeat must be notified, too.
-                await self.notify(connection)
+                await self.notify(session)
                 self.paid(owed)
         self._armed_at = now
         return True
@@ -180,13 +167,12 @@ class WakeUp:
 
     async def notify_peers(self) -> None:
         """Notify peers: rows became claimable without an INSERT, or are too many for one worker."""
-        async with borrow(self._pool) as connection:
-            await self.notify(connection)
+        async with borrow(self._pool) as session:
+            await self.notify(session)
 
-    async def notify(self, connection: Connection) -> None:
-        """Notify peers on the caller's connection, in its transaction."""
+    async def notify(self, session: Session) -> None:
         if self._mode != "off":
-            await wakeups.notify(connection, self._sql, self.table)
+            await wakeups.notify(session, self.table)
 
     async def leave(self) -> None:
         """Let other workers be notified of new rows, since this processor stops."""
@@ -199,9 +185,8 @@ class WakeUp:
                     await self.look_again()
 
     async def start(self) -> None:
-        """Set the flag that this mode needs."""
         await self._set(Flag.OFF if self._mode == "off" else Flag.NOTIFY)
 
     async def _set(self, flag: Flag) -> None:
-        async with borrow(self._pool) as connection:
-            await wakeups.set_flag(connection, self._sql, self.table, flag)
+        async with borrow(self._pool) as session:
+            await wakeups.set_flag(session, self.table, flag)

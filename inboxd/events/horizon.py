@@ -1,18 +1,14 @@
 """Reads the horizon of arrivals: one horizon for all topics of a worker.
 
-Owns the interval of readings: each asks the server for open transactions, and copies its whole lock
-table. Promises that visible rows wait at most the interval below for a reading, and that readings
-take only a small share of the time. Known limit: with hundreds of thousands of locks held, a
-reading takes tens of milliseconds, and the pauses between readings are twenty times as long. *See:*
-`sources/sequential.py` and `chunks/processing.py`, which ask for it.
+Readings take a small share of the time. Known limit: with hundreds of thousands of locks held, each
+takes tens of milliseconds, and pauses are twenty times as long. *See:* `sources/sequential.py`.
 """
 
 import time
 
 from inboxd.model.horizon import Horizon
 from inboxd.store import lines
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 
 # Shortest interval between readings: while rows wait for one, and while other rows can be claimed.
@@ -21,44 +17,41 @@ _SHARE = 20  # the pause after a reading, in durations of that reading
 
 
 class HorizonReader:
-    """Keeps `horizon` up to date.
+    """rewinds: number of readings that found rewound ids or another server.
 
-    rewinds: the number of readings that found rewound ids or another server. Each owner of cursors
-    forgets them when this number has changed.
+    Each owner of cursors forgets them when this number has changed.
     """
 
-    def __init__(self, sql: Statements, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self.horizon = Horizon()
         self.rewinds = 0
-        self._sql = sql
         self._metrics = metrics
         self._read_at = 0.0
         self._took = 0.0
         self._reading = False
 
     def is_due(self, *, hurried: bool) -> bool:
-        """Whether it is time for another reading."""
         least = max(_HURRIED_SECONDS if hurried else _LEISURELY_SECONDS, _SHARE * self._took)
         return time.monotonic() - self._read_at >= least
 
-    async def read(self, connection: Connection) -> None:
+    async def read(self, session: Session) -> None:
         """Read the horizon, unless another reading is under way: readings must keep their order."""
         if self._reading:
             return
         self._reading = True
         try:
-            await self._read(connection)
+            await self._read(session)
         finally:
             self._reading = False
 
-    async def read_if_due(self, connection: Connection) -> None:
+    async def read_if_due(self, session: Session) -> None:
         """Read the horizon for waiting rows, if the last reading is old enough."""
         if self.is_due(hurried=True):
-            await self.read(connection)
+            await self.read(session)
 
-    async def _read(self, connection: Connection) -> None:
+    async def _read(self, session: Session) -> None:
         started = time.monotonic()
-        reading = await lines.read_horizon(connection, self._sql)
+        reading = await lines.read_horizon(session)
         self._read_at = time.monotonic()
         self._took = self._read_at - started
         self._metrics.horizon_duration.observe(self._took)

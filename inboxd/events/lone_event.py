@@ -1,8 +1,4 @@
-"""An event that runs alone after a death: a page of one, in two transactions.
-
-Owns an event's side of the `quarantine` protocol. Promises that its line stands still until it has
-run. *See:* `processing`, which uses it; `page`, which handles its failures.
-"""
+"""An event that runs alone after a death: a page of one, in two transactions."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -16,10 +12,10 @@ from inboxd.events.settling import EventSettling
 from inboxd.events.sources.source import PageSources
 from inboxd.model.outcome import Dead
 from inboxd.store import events
-from inboxd.store.connections import Connection
 from inboxd.store.events import Mark
 from inboxd.store.pools import lend
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 
 
 class LoneEvent(EventPage):
@@ -41,21 +37,19 @@ class LoneEvent(EventPage):
 
     @property
     def keep(self) -> timedelta:
-        """How long the mark lasts: the time limit of an idle session in a transaction."""
         return self._parts.settings.database.idle_in_transaction_timeout
 
     async def run_alone(self) -> PageFailure | None:
-        """Mark the event and run it; returns the failure if its transaction fails."""
         error: Exception | None = None
         lost = False
-        async with lend(self._parts.pool) as self._connection:
-            mark = await self._quarantine.mark(self._connection, self)
+        async with lend(self._parts.pool) as self._session:
+            mark = await self._quarantine.mark(self._session, self)
             if self.claim is not None:
                 self.claim.ran(1)
                 self.claim.ended(1, committed=True)
             if mark is not None:
                 try:
-                    self.ran = await self._quarantine.run(self._connection, self, mark)
+                    self.ran = await self._quarantine.run(self._session, self, mark)
                 except Exception as caught:  # noqa: BLE001 - handled below
                     error, lost = caught, self._is_lost()
         if error is not None:
@@ -64,9 +58,9 @@ class LoneEvent(EventPage):
             self._settling.count(self.results)
         return None
 
-    async def find(self, connection: Connection) -> Mark | None:
+    async def find(self, session: Session) -> Mark | None:
         """Claim an event; convict it, or pass it over if it must not run yet."""
-        await self._take(connection, self._sources, 1)
+        await self._take(session, self._sources, 1)
         if self.claim is None:
             return None
         row, order = self.rows[0], self.claim.order
@@ -76,28 +70,27 @@ class LoneEvent(EventPage):
             if not self._quarantine.is_guilty(row["crashes"]):
                 return Mark(row["id"], row["crashes"], row["run_at"])
             self._convict(row)
-        await self._settling.write(connection, self.results)
+        await self._settling.write(session, self.results)
         return None
 
-    async def marked(self, connection: Connection) -> None:
+    async def marked(self, session: Session) -> None:
         """Line up an event with a key, so that its line stands still until it has run."""
         if self.results.order is not None:
             self.results.order.stop(self.rows[0])
-        await self._settling.write(connection, self.results)
+        await self._settling.write(session, self.results)
 
-    async def find_again(self, connection: Connection) -> bool:
+    async def find_again(self, session: Session) -> bool:
         """Claim the marked event by its id."""
         assert self.claim is not None  # noqa: S101 - it was marked
         self.results = self._afresh()
-        await self.claim.hold(connection, self.rows[0], ())
-        self._again = await events.claim_one(connection, self._parts.sql, self.rows[0]["id"])
+        await self.claim.hold(session, self.rows[0], ())
+        self._again = await events.claim_one(session, self.rows[0]["id"])
         return self._again is not None
 
-    async def run(self, connection: Connection) -> None:
-        """Run it as a page of one."""
+    async def run(self, session: Session) -> None:
         assert self._again is not None  # noqa: S101 - it was found again
-        await self._run.run(connection, [self._again], self.results)
-        await self._settling.write(connection, self.results)
+        await self._run.run(session, [self._again], self.results)
+        await self._settling.write(session, self.results)
 
     def _convict(self, row: ClaimedEvent) -> None:
         crashes = row["crashes"]

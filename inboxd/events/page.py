@@ -1,9 +1,8 @@
 """A page of events: one transaction from the claim to the settlement.
 
-Owns this transaction, for rows of any source (`sources`). Promises (promise 2): the handlers'
-effects, the commands that they sent and the settlements commit together or not at all. If a page
-fails to commit, the event at fault is requeued if it is known; otherwise the next page has fewer
-rows, until that event is alone. *See:* `processing`, which begins pages; `page_run`, `settling`.
+The handlers' effects, their commands and the settlements commit together or not at all (promise 2).
+If a page fails to commit, the event at fault is requeued if it is known; otherwise pages get
+smaller until it is alone. *See:* `processing`, before it; `page_run`, `settling`, after it.
 """
 
 import time
@@ -21,9 +20,10 @@ from inboxd.events.settling import EventSettling, NoteFailure, PageFailedBy, Pag
 from inboxd.events.sources.source import Claim, PageSources
 from inboxd.model.outcome import explain
 from inboxd.store import events
-from inboxd.store.connections import Connection, is_passing, is_refusal
+from inboxd.store.connections import is_passing, is_refusal
 from inboxd.store.pools import transact
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -33,9 +33,8 @@ _log = get_logger(__name__)
 class PageFailure:
     """Why a page did not commit, and how to continue.
 
-    blamed: one event was requeued, or set aside; settled: its id, if its outcome was written. most:
-    maximum rows of the next page. broken: the page lost its connection. outage: no event is at
-    fault; the processor tries again later.
+    blamed: one event was requeued, or set aside. settled: its id. broken: the connection was lost.
+    most: maximum rows of the next page. outage: no event is at fault; the processor tries again.
     """
 
     blamed: bool = False
@@ -46,15 +45,13 @@ class PageFailure:
 
 
 class EventPage:
-    """One page: it begins, then it is settled, if need be while the next page runs."""
-
     def __init__(self, parts: Parts, run: PageRun, settling: EventSettling) -> None:
         self.claim: Claim | None = None
         self.results = PageResults()
         self._parts = parts
         self._run = run
         self._settling = settling
-        self._connection: Connection | None = None
+        self._session: Session | None = None
         # Closing it ends the transaction.
         self._open = AsyncExitStack()
         self._failure: PageFailure | None = None
@@ -71,7 +68,6 @@ class EventPage:
 
     @property
     def is_full(self) -> bool:
-        """Whether the page's source may have more rows."""
         return self.claim is not None and self.claim.full
 
     @property
@@ -80,19 +76,16 @@ class EventPage:
         return self.claim is not None and self.claim.exclusive
 
     async def begin(self, sources: PageSources, most: int) -> PageFailure | None:
-        """Claim at most `most` rows and run them; returns the failure if the run ends the page.
-
-        Without rows the transaction has ended. Errors before the claim are raised.
-        """
+        """Without rows the transaction has ended. Errors before the claim are raised."""
         if not sources.are_known():
             return None
         try:
             async with self._run.turn, AsyncExitStack() as stack:
-                connection = await stack.enter_async_context(transact(self._parts.pool))
-                self._connection = connection
-                await self._take(connection, sources, most)
+                session = await stack.enter_async_context(transact(self._parts.pool))
+                self._session = session
+                await self._take(session, sources, most)
                 if self.claim is not None:
-                    await self._run.run(connection, self.rows, self.results)
+                    await self._run.run(session, self.rows, self.results)
                     self._open = stack.pop_all()
         except Exception as error:
             if not self.rows:
@@ -105,12 +98,12 @@ class EventPage:
     async def settle(self) -> None:
         """Write the outcomes and commit, or handle the failure. Does not raise."""
         assert self.claim is not None  # noqa: S101 - `begin` was called
-        assert self._connection is not None  # noqa: S101 - as above
+        assert self._session is not None  # noqa: S101 - as above
         error: Exception | None = None
         lost = False
         try:
             async with self._open:
-                await self._settling.write(self._connection, self.results)
+                await self._settling.write(self._session, self.results)
         except Exception as caught:  # noqa: BLE001 - `end` returns it
             error, lost = caught, self._is_lost()
         else:
@@ -130,13 +123,12 @@ class EventPage:
             _log.error("a page of events could not be counted", reason=explain(error).error)
 
     async def end(self) -> PageFailure | None:
-        """Wait for the settlement; returns the failure if the page did not commit."""
         await self._ended.wait()
         return self._failure
 
-    async def _take(self, connection: Connection, sources: PageSources, most: int) -> None:
+    async def _take(self, session: Session, sources: PageSources, most: int) -> None:
         started = time.monotonic()
-        self.claim = await sources.claim(connection, most)
+        self.claim = await sources.claim(session, most)
         self.results.order = None if self.claim is None else self.claim.order
         metrics = self._parts.metrics
         metrics.claim_duration.labels("event").observe(time.monotonic() - started)
@@ -146,7 +138,7 @@ class EventPage:
 
     def _is_lost(self) -> bool:
         """Whether the connection was lost; call it at once, before another task borrows it."""
-        return self._connection is None or self._connection.is_closed()
+        return self._session is None or self._session.connection.is_closed()
 
     async def _fail(self, error: Exception, *, lost: bool) -> PageFailure:
         """Handle an error; no claimed row is settled. Does not raise."""
@@ -214,12 +206,12 @@ class EventPage:
         """Write an event's outcome in a transaction of its own; False: the row is not free."""
         assert self.claim is not None  # noqa: S101 - it has rows
         results = self._afresh()
-        async with self._run.turn, transact(self._parts.pool) as connection:
-            await self.claim.hold(connection, spoiled.row, self._before(spoiled.row))
-            row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
+        async with self._run.turn, transact(self._parts.pool) as session:
+            await self.claim.hold(session, spoiled.row, self._before(spoiled.row))
+            row = await events.claim_one(session, spoiled.row["id"])
             if row is not None:
                 judge(spoiled.error, row, spoiled.handler, results)
-                await self._settling.write(connection, results)
+                await self._settling.write(session, results)
         self._settling.tell(results)
         return row is not None
 
@@ -229,11 +221,9 @@ class EventPage:
         return PageResults(order=PageOrder(self._parts) if in_lines else None)
 
     def _before(self, row: ClaimedEvent) -> Sequence[ClaimedEvent]:
-        """The rows that were claimed before this one."""
         ids = [each["id"] for each in self.rows]
         return self.rows[: ids.index(row["id"])]
 
     def _emitters(self) -> Sequence[ClaimedEvent]:
-        """The events whose handlers emitted events."""
         ids = {parent.id for _, parent in self.results.emitted}
         return [row for row in self.rows if row["id"] in ids]

@@ -1,10 +1,8 @@
 """Decides which lines of a page stand still, and which of their events are lined up.
 
-Owns the rule of order within one page (promise 5): after an event of a line that cannot be settled
-now, no later event of that line runs; later arrivals are lined up behind it. Promises that every
-row that was reached and not settled has a position when the page commits, or is a dead letter that
-left its line. Known limit: the rows of a line must come in order. *See:* `page_run`, which asks it;
-`settling`, which writes its notes.
+After an event of a line that cannot be settled now, no later event of that line runs (promise 5).
+Every row that was reached has a position when the page commits, or has ended. Known limit: a line's
+rows must come in order. *See:* `page_run`, before it; `settling`, after it.
 """
 
 from dataclasses import dataclass, field
@@ -46,7 +44,6 @@ class PageOrder:
         return found
 
     def _may_probe(self, row: ClaimedEvent) -> bool:
-        """Whether a breaker's probe admits the event."""
         breakers = self.parts.breakers
         return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
@@ -67,7 +64,6 @@ class PageOrder:
 
 
 def serves(parts: Parts, topic: str, type_: str) -> bool:
-    """Whether this worker runs events of this topic and type now."""
     return bool(parts.registry.handlers_of(topic, type_)) and parts.controls.allow(
         "topic", topic, type_
     )

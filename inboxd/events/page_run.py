@@ -1,9 +1,8 @@
 """Runs a page's events through their handlers, and notes the outcomes for the settlement.
 
-Promises (promise 2) that an event's failure is rolled back to its savepoint without harm to other
-events, and that the event which ends the page's connection or transaction is known. Known limit:
-the handlers of one page run one after the other; slow work is a command. *See:* `page`, before it;
-`engine/execution.py`, then `settling`, after it.
+A failure is rolled back to its savepoint; the event which ends the connection or transaction is
+known (promise 2). Known limit: the handlers of a page run one after the other. *See:* `page`,
+before it; `engine/execution.py`, then `settling`, after it.
 """
 
 import asyncio
@@ -32,9 +31,9 @@ from inboxd.events.settling import (
 )
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
-from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
@@ -44,17 +43,14 @@ _MOST_SENT = 10_000
 
 
 class ChunkOfOne(Protocol):
-    """Runs an event of a batch topic as a chunk of one."""
-
     async def alone(
         self,
         task: Task,
-        connection: Connection,
+        session: Session,
         row: ClaimedEvent,
         payloads: Mapping[int, str],
         results: PageResults,
-    ) -> None:
-        """Run the event, and note its outcome."""
+    ) -> None: ...
 
 
 class PageRun:
@@ -68,13 +64,9 @@ class PageRun:
         self._chunks = chunks
 
     async def run(
-        self, connection: Connection, rows: Sequence[ClaimedEvent], results: PageResults
+        self, session: Session, rows: Sequence[ClaimedEvent], results: PageResults
     ) -> None:
-        """Run events up to the page's limits of time and of sent commands and events.
-
-        Events of a line that must wait are passed over and noted. A change of the controls ends the
-        page, too, so that a paused event does not begin.
-        """
+        """Events of a line that must wait are passed over. Changed controls end the page."""
         controls, breakers = self._parts.controls, self._parts.breakers
         version = controls.version
         limits = self._settling.limits
@@ -82,8 +74,8 @@ class PageRun:
         cooperative_yield, task = CooperativeYield(), asyncio.current_task()
         starts_are_logged, results.tells = row_log.logs_starts(), row_log.logs_ends()
         for portion in bodies.portions(rows, limits.page_bytes):
-            payloads = await bodies.read(connection, self._parts.sql, portion)
-            for row in await bodies.complete(connection, self._parts.sql, portion):
+            payloads = await bodies.read(session, portion)
+            for row in await bodies.complete(session, portion):
                 if results.order is None and not self._may_probe(row):
                     return
                 results.met += 1
@@ -98,7 +90,7 @@ class PageRun:
                 if starts_are_logged:
                     row_log.event_starts(row)
                 try:
-                    await self._run_one(task, connection, row, raw, results)
+                    await self._run_one(task, session, row, raw, results)
                 finally:
                     if breakers.held:
                         breakers.release("topic", row["id"])
@@ -111,24 +103,18 @@ class PageRun:
                     return
 
     def _may_probe(self, row: ClaimedEvent) -> bool:
-        """Whether a breaker's probe admits the event."""
         breakers = self._parts.breakers
         return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
     async def _run_one(
-        self,
-        task: Task,
-        connection: Connection,
-        row: ClaimedEvent,
-        raw: str | None,
-        results: PageResults,
+        self, task: Task, session: Session, row: ClaimedEvent, raw: str | None, results: PageResults
     ) -> None:
         if row["topic"] in self._parts.registry.chunks:
             payloads = {} if row["body_id"] is None or raw is None else {row["body_id"]: raw}
-            await self._chunks.alone(task, connection, row, payloads, results)
+            await self._chunks.alone(task, session, row, payloads, results)
             return
         started = time.monotonic()
-        savepoint = PageSavepoint(connection, self._parts.pool.preamble)
+        savepoint = PageSavepoint(session, self._parts.pool.preamble)
         sent = Outgoing()
         outcome: Outcome = Succeeded()
         handler: EventHandler | None = None
@@ -147,10 +133,10 @@ class PageRun:
                 # Kept, since leaving the transaction raises another error of the driver.
                 results.spoiled = PageFailedBy(row, handler, error)
                 raise results.spoiled from error
-            if connection.is_closed():
+            if session.connection.is_closed():
                 raise
             if self._is_excused(savepoint, row):
-                await self._run_one(task, connection, row, raw, results)
+                await self._run_one(task, session, row, raw, results)
                 return
             outcome = self._settling.fail(error, row, handler, results)
         seconds = time.monotonic() - started
@@ -206,7 +192,6 @@ class PageRun:
 
 
 def _succeeded(row: ClaimedEvent, seconds: float, sent: Outgoing, results: PageResults) -> None:
-    """Note the rows to write and the report of an event that succeeded."""
     results.done.append((row["id"], seconds))
     if sent.drafts or sent.events or sent.plans:
         sent.note(parent_of(row), results)

@@ -1,11 +1,9 @@
 """The work of the event processor: it begins pages, and handles failed ones (promise 2).
 
-Owns the choice of sources, the number of rows in a page, and the decision that events run alone.
 After a page that did not commit, pages are halved until the event at fault is alone; after a death
-during a page, events run alone, each counted as a crash before it runs, until the event that kills
-workers is found (ADR 3). While the server settles one page, the next is claimed and run on another
-connection (ADR 7). Known limit: handlers of two pages never run at the same time; for that, start
-more workers. *See:* `engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
+during a page, events run alone, each counted as a crash before it runs (ADR 3). While the server
+settles a page, the next one runs on another connection (ADR 7). Known limit: handlers of two pages
+never run at the same time. *See:* `engine.processor`; `page`; `lone_event`; `chunks.processing`.
 """
 
 from collections.abc import Callable
@@ -48,15 +46,12 @@ class EventProcessing:
         wake: Callable[[], None],
         holds_lease: Callable[[], bool],
     ) -> None:
-        """Process the events that the plugins handle; pages are settled in tasks of `tasks`.
-
-        wake: ends the processor's sleep. holds_lease: whether no worker can take this one for dead.
-        """
+        """holds_lease: whether no worker can take this one for dead. wake: ends the sleep."""
         self._parts = parts
         self._tasks = tasks
         self._wake = wake
         self._settling = settling = EventSettling(parts)
-        self._reader = reader = HorizonReader(parts.sql, parts.metrics)
+        self._reader = reader = HorizonReader(parts.metrics)
         chunk_run = ChunkRun(parts, settling)
         calls = ChunkCalls(wake, self.be_careful, self._chunk_was_left)
         self._chunks = ChunkProcessing(parts, tasks, reader, chunk_run, settling, calls)
@@ -71,7 +66,6 @@ class EventProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Number of claimed events that are not settled yet."""
         pages = {self._running, self._behind} - {None}
         beside = self._chunks.in_flight + self._relays.in_flight
         return beside + sum(len(page.rows) for page in pages if page is not None)
@@ -83,7 +77,6 @@ class EventProcessing:
 
     @property
     def is_busy(self) -> bool:
-        """Whether events are claimed, or a bucket is visited."""
         return self._chunks.is_visiting or self._relays.is_busy or bool(self.in_flight)
 
     def be_careful(self) -> None:
@@ -93,32 +86,26 @@ class EventProcessing:
         self._rewind()
 
     def forget(self) -> None:
-        """Forget the server, since the connection was lost."""
         self._rewind()
         self._chunks.forget()
         self._relays.forget()
         self._reader.forget()
 
     def reload(self, limits: Limits) -> None:
-        """Take over the settings that can change while running."""
         self._settling.reload(limits)
 
     async def room(self, within: float | None = None) -> None:
         """Do nothing: there is always room, since a page has run before the next claim."""
 
     async def survey(self) -> Survey:
-        """Survey all sources from their beginnings."""
-        async with borrow(self._parts.pool) as connection:
-            looked = await look(connection, self._parts.sql, self._reader)
-            seen = [await self._sources.survey(connection, looked)]
-            seen += [await self._chunks.survey(connection, looked)]
-            return Survey.of([*seen, await self._relays.survey(connection, looked)])
+        async with borrow(self._parts.pool) as session:
+            looked = await look(session, self._reader)
+            seen = [await self._sources.survey(session, looked)]
+            seen += [await self._chunks.survey(session, looked)]
+            return Survey.of([*seen, await self._relays.survey(session, looked)])
 
     async def page(self) -> Page:
-        """Claim a page, run its events, and start its settlement, which may overlap the next page.
-
-        Chunks and relays are only started here, in tasks of their own.
-        """
+        """The settlement may overlap the next page. Chunks and relays run in their own tasks."""
         if self._parts.exclusive_run.wanted:
             return await self._rest()
         begun = self._chunks.start() + self._relays.start()
@@ -213,7 +200,6 @@ class EventProcessing:
         return page, await page.begin(self._sources, most)
 
     async def _alone(self) -> Page:
-        """Run the next event alone, after marking it."""
         if not self._sources.are_known():
             return Page(0)
         page = self._running = LoneEvent(
@@ -229,7 +215,6 @@ class EventProcessing:
         return Page(1) if page.rows else Page(0, again=self._again())
 
     async def _end_behind(self) -> Page | None:
-        """Wait for the settlement of the page behind; returns the continuation if it failed."""
         behind, self._behind = self._behind, None
         return await self._end(behind)
 

@@ -1,11 +1,9 @@
 """Quarantine: after a worker's death, rows that may have killed it run alone (ADR 3).
 
-Owns the protocol for single events and chunks, and the list of marked rows. A first transaction
-marks the row: it counts a crash, and keeps the row from other workers. A second transaction removes
-the mark and runs the row. If the worker dies before the second one commits, the crash stays
-counted; a row with `worker.crash_limit` crashes is convicted. Promises that a run which ends
-without an outcome while this process lives is not a crash: its mark is removed. *See:*
-`lone_event`, `chunks.processing`.
+A first transaction marks the row: it counts a crash, and keeps the row from other workers. A second
+one removes the mark and runs the row. If the worker dies between them, the crash stays counted; a
+row with `worker.crash_limit` crashes is convicted. A run which ends without an outcome while this
+process lives is not a crash: its mark is removed.
 """
 
 from datetime import timedelta
@@ -15,37 +13,32 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import HandlerCrashed
 from inboxd.model.outcome import Failure, Site, explain
 from inboxd.store import events
-from inboxd.store.connections import Connection
 from inboxd.store.events import Mark
 from inboxd.store.pools import borrow, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
 
 class Suspect(Protocol):
-    """A row that may kill its worker."""
-
     @property
     def keep(self) -> timedelta:
         """How long a mark keeps the row from other workers."""
 
-    async def find(self, connection: Connection) -> Mark | None:
+    async def find(self, session: Session) -> Mark | None:
         """Find the row to mark, and return its present values; None: no row may run now."""
 
-    async def marked(self, connection: Connection) -> None:
+    async def marked(self, session: Session) -> None:
         """Write the changes that must commit together with the mark."""
 
-    async def find_again(self, connection: Connection) -> bool:
+    async def find_again(self, session: Session) -> bool:
         """Find the row in a later transaction; False: another worker has it."""
 
-    async def run(self, connection: Connection) -> None:
-        """Run the row, and write its outcome."""
+    async def run(self, session: Session) -> None: ...
 
 
 class Quarantine:
-    """Rows that run alone: how many are left, and which are marked now."""
-
     def __init__(self, parts: Parts, noun: str) -> None:
         """noun: names a row in the log. Before `begin`, no row runs alone."""
         self._parts = parts
@@ -55,7 +48,6 @@ class Quarantine:
 
     @property
     def is_on(self) -> bool:
-        """Whether the next row runs alone."""
         return self._left > 0
 
     def begin(self, most: int) -> None:
@@ -63,47 +55,40 @@ class Quarantine:
         self._left = most
 
     def one_less(self) -> None:
-        """Note that one of these rows has run."""
         self._left = max(0, self._left - 1)
 
-    async def mark(self, connection: Connection, suspect: Suspect) -> Mark | None:
+    async def mark(self, session: Session, suspect: Suspect) -> Mark | None:
         """Count a crash before the run, in a transaction of its own; None: no row may run."""
-        async with transaction(self._parts.pool, connection):
-            mark = await suspect.find(connection)
+        async with transaction(self._parts.pool, session):
+            mark = await suspect.find(session)
             if mark is not None:
                 self._marks[mark.id] = mark  # before the commit, whose answer may be lost
-                await events.mark_crash(connection, self._parts.sql, mark.id, suspect.keep)
-                await suspect.marked(connection)
+                await events.mark_crash(session, mark.id, suspect.keep)
+                await suspect.marked(session)
         return mark
 
-    async def run(self, connection: Connection, suspect: Suspect, mark: Mark) -> bool:
-        """Run the marked row, in the transaction that removes the mark.
-
-        False: another worker has locked the row: its claim began before the mark was written. The
-        lock ends with that worker's page.
-        """
-        async with transaction(self._parts.pool, connection):
-            found = await suspect.find_again(connection)
+    async def run(self, session: Session, suspect: Suspect, mark: Mark) -> bool:
+        """False: a claim from before the mark still holds the row's lock, until its page ends."""
+        async with transaction(self._parts.pool, session):
+            found = await suspect.find_again(session)
             if found:
-                await events.unmark_crash(connection, self._parts.sql, mark)
-                await suspect.run(connection)
+                await events.unmark_crash(session, mark)
+                await suspect.run(session)
         if found:
             self.settled(mark.id)
         return found
 
     def settled(self, row_id: int) -> None:
-        """Forget the mark of a row, since its outcome has removed it."""
         self._marks.pop(row_id, None)
 
     async def give_back(self) -> None:
         """Remove the marks of runs that ended without an outcome, since this process is alive."""
         for mark in list(self._marks.values()):
-            async with borrow(self._parts.pool) as connection:
-                await events.unmark_crash(connection, self._parts.sql, mark)
+            async with borrow(self._parts.pool) as session:
+                await events.unmark_crash(session, mark)
             self.settled(mark.id)
 
     def is_guilty(self, crashes: int) -> bool:
-        """Whether a row with this number of crashes is convicted."""
         return crashes >= self._parts.settings.worker.crash_limit
 
     def convict(self, crashes: int, site: Site, **names: object) -> Failure:

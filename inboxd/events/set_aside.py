@@ -1,8 +1,6 @@
 """Passes over events whose outcome the database refuses, so that other events can run.
 
-Promises that pages give such an event no outcome, and that in a sequential topic its key stands
-still. Known limit: only this process remembers the events, and only the log shows them. *See:*
-`page`, which sets events aside; `page_run`, which passes them over.
+In a sequential topic its key stands still. Known limit: only this process remembers the events.
 """
 
 import time
@@ -13,8 +11,6 @@ _RETRY_SECONDS = 60.0
 
 
 class SetAside:
-    """Events to pass over, and the time until which each is."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: returns seconds, and never goes back."""
         self._clock = clock
@@ -28,11 +24,9 @@ class SetAside:
         return max(0.0, min(self._until.values()) - self._clock())
 
     def put(self, row_id: int) -> None:
-        """Pass this event over from now on."""
         self._until[row_id] = self._clock() + _RETRY_SECONDS
 
     def has(self, row_id: int) -> bool:
-        """Whether this event is passed over now."""
         if row_id not in self._until:
             return False
         if self._until[row_id] > self._clock():

@@ -1,8 +1,6 @@
 """Settling: collects the outcomes of a page's events, and writes them by a few statements.
 
-Owns the rule by which a failed event is judged, and the order of a page's statements. Promises that
-a fixed number of statements writes a page, and that it is counted only after its commit.
-*See:* `page_run` and `chunks.run`, which note outcomes of events; `engine.judge`.
+A page is counted only after its commit. *See:* `page_run` and `chunks.run`, before it.
 """
 
 import time
@@ -28,8 +26,8 @@ from inboxd.model.outcome import Dead, Outcome, Unsuccessful, explain
 from inboxd.settings import Events as Limits
 from inboxd.store import batches, emitted, events, lines, wakeups
 from inboxd.store.batches import Planned
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Requeue
 from inboxd.telemetry.tally import After
 
@@ -48,7 +46,6 @@ class EventExecution(NamedTuple):
 
 
 def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> EventExecution:
-    """An event's entry for the tally."""
     waited = max(0.0, row["waited"])
     kept = (row["topic"], row["type"], row["tenant"])
     return EventExecution(*kept, outcome, seconds, waited, row["age"], after(row))
@@ -102,11 +99,9 @@ class PageResults:
     unlocked: bool = False
 
     def sizes(self) -> tuple[int, int, int]:
-        """The numbers of rows that handlers have sent: commands, events, plans."""
         return len(self.sent), len(self.emitted), len(self.planned)
 
     def cut(self, sizes: tuple[int, int, int]) -> None:
-        """Forget the rows that were sent since `sizes` returned these numbers."""
         sent, emitted, planned = sizes
         del self.sent[sent:], self.emitted[emitted:], self.planned[planned:]
 
@@ -130,7 +125,6 @@ class Outgoing:
         return len(self.drafts) + len(self.events)
 
     def note(self, parent: Parent, results: PageResults) -> None:
-        """Add the rows to the results, as children of `parent`."""
         results.sent += [(draft, parent) for draft in self.drafts]
         results.emitted += [(draft, parent) for draft in self.events]
         results.planned += [Planned(plan, parent) for plan in self.plans]
@@ -146,7 +140,6 @@ class EventSettling:
         self._judge = Judge(parts)
 
     def reload(self, limits: Limits) -> None:
-        """Take over the settings that can change while running."""
         self.limits = limits
 
     def policy(self, topic: str, handler: EventHandler | None) -> Policy:
@@ -157,7 +150,6 @@ class EventSettling:
     def judge(
         self, error: BaseException, row: ClaimedEvent, handler: EventHandler | None
     ) -> Unsuccessful:
-        """Judge an error by the handler's own policy."""
         return self._judge.outcome(error, row, handler, self.policy(row["topic"], handler))
 
     def fail(
@@ -167,7 +159,6 @@ class EventSettling:
         handler: EventHandler | None,
         results: PageResults,
     ) -> Unsuccessful:
-        """Judge a failed event, and note the outcome for it and its line."""
         return self._note(error, row, handler, self.judge(error, row, handler), results)
 
     def bury(
@@ -214,29 +205,26 @@ class EventSettling:
             if failed is not None:
                 results.told.append(partial(hooks.report, failed))
 
-    async def write(self, connection: Connection, results: PageResults) -> None:
-        """Insert the rows that handlers sent, and settle, by a fixed number of statements.
-
-        Lines are changed late, so that events that leave or join a line find its final state.
-        """
+    async def write(self, session: Session, results: PageResults) -> None:
+        """Lines are changed late, so that events that leave or join a line find its final state."""
         started = time.monotonic()
-        sql, me = self._parts.sql, self._parts.me.id
+        me = self._parts.me.id
         if results.sent or results.planned:
-            results.fold += await batches.write(connection, sql, results.sent, results.planned)
+            results.fold += await batches.write(session, results.sent, results.planned)
         if results.done:
-            await events.settle(connection, sql, results.done, me, all_of_them=not results.unlocked)
+            await events.settle(session, results.done, me, all_of_them=not results.unlocked)
         if results.requeues:
-            await events.requeue(connection, sql, results.requeues)
+            await events.requeue(session, results.requeues)
         order = results.order
         if order is not None and order.leaving:
-            await lines.leave_line(connection, sql, order.leaving)
+            await lines.leave_line(session, order.leaving)
         if order is not None and order.lined_up:
-            await lines.line_up(connection, sql, order.lined_up)
+            await lines.line_up(session, order.lined_up)
         if results.emitted:  # last: so that its keys and lines are locked for a shorter time
-            await emitted.write(connection, sql, results.emitted)
+            await emitted.write(session, results.emitted)
         left = results.requeues or (order is not None and order.lines)
         if left and self._parts.fleet.differs:  # another worker may be able to run the events
-            await wakeups.notify(connection, sql, "events")
+            await wakeups.notify(session, "events")
         self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)
 
     def count(self, results: PageResults) -> None:
@@ -250,6 +238,5 @@ class EventSettling:
         self.tell(results)
 
     def tell(self, results: PageResults) -> None:
-        """Report the committed outcomes to the log and to hooks."""
         for say in results.told:
             say()

@@ -1,10 +1,7 @@
 """The limits of topics for pages: maximum rows, and maximum pages at a time.
 
-Owns `page_rows` and `total_concurrency` of topics. If the topic that is due first has `page_rows`,
-the page has only events of that topic. A total concurrency of N means N slots, advisory locks that
-a page holds until its transaction ends. Promises that topics without either limit cost nothing, and
-that a page takes slots of no topic behind its reach: the slots are left to other workers.
-Known limit: a page holds a slot even if it then finds no row of the topic.
+If the topic that is due first has `page_rows`, the page has only its events. A total concurrency of
+N means N slots: advisory locks that a page holds until its transaction ends, also without rows.
 """
 
 from collections.abc import Sequence
@@ -12,7 +9,7 @@ from dataclasses import dataclass
 
 from inboxd.engine.parts import Parts
 from inboxd.store import topics
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 
 # Seconds until the next try for a taken slot: its release sends no wake-up.
 _RETRY_SECONDS = 0.05
@@ -20,8 +17,6 @@ _RETRY_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class TopicAllowance:
-    """The topics of a page, and its maximum number of rows."""
-
     topics: frozenset[str]
     most: int
 
@@ -38,14 +33,9 @@ class TopicLimits:
         self.again: float | None = None
 
     async def allow(
-        self, connection: Connection, wanted: Sequence[str], most: int, reach: int | None = None
+        self, session: Session, wanted: Sequence[str], most: int, reach: int | None = None
     ) -> TopicAllowance:
-        """The limits of a page.
-
-        wanted: topics in the order of their due times, each as often as it has lanes or buckets.
-        reach: how many of these the page uses, without those of topics that refuse a slot; None:
-        all.
-        """
+        """wanted: topics in the order of due times. reach: how many the page uses; None: all."""
         had: set[str] = set()
         self.again = None
         while True:
@@ -58,7 +48,7 @@ class TopicLimits:
             alone = not had and any(topic in self._rows for topic in wanted)
             asked = asked[:1] if alone else asked
             slots = [self._slots[topic] for topic in asked]
-            had |= await topics.try_slots(connection, self._parts.sql, asked, slots)
+            had |= await topics.try_slots(session, asked, slots)
             if refused := set(asked) - had:
                 self.again = _RETRY_SECONDS
                 wanted = [topic for topic in wanted if topic not in refused]

@@ -1,8 +1,4 @@
-"""The receiver's answers, made once as the two messages that a server sends.
-
-Owns the status codes, their headers and bodies. Promises: a refusal contains only its status (RFC
-9457), so a sender cannot find out which check failed; no answer contains data of the request.
-"""
+"""The receiver's answers; a refusal has only its status, not the check that failed (RFC 9457)."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -18,8 +14,6 @@ _LONGEST_WAIT_SECONDS = 3600
 
 
 class Answer(NamedTuple):
-    """The two messages of an answer (ASGI)."""
-
     start: Mapping[str, Any]
     body: Mapping[str, Any]
 
@@ -65,14 +59,12 @@ def _with_wait(status: HTTPStatus, seconds: int) -> Answer:
 
 
 def too_many(seconds: float) -> Answer:
-    """The rate is used up: the next request is accepted after this time."""
     return _with_wait(
         HTTPStatus.TOO_MANY_REQUESTS, min(_LONGEST_WAIT_SECONDS, max(1, ceil(seconds)))
     )
 
 
 def unavailable(seconds: int) -> Answer:
-    """The receipt cannot be made durable now, or there is no room for it."""
     return _with_wait(HTTPStatus.SERVICE_UNAVAILABLE, seconds)
 
 
@@ -81,7 +73,6 @@ _NOTHING = _answer(HTTPStatus.NO_CONTENT, [], b"")
 
 
 def accepted(status: int, receipt: UUID, events: Sequence[UUID]) -> Answer:
-    """The receipt is durable; the body has the ids of the receipt and of its events."""
     if status == HTTPStatus.NO_CONTENT:
         return _NOTHING
     body = orjson.dumps({"receipt": receipt, "events": events}, default=str)

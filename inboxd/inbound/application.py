@@ -1,14 +1,11 @@
 """The receiver's application: one request, from its route to its answer (ASGI).
 
-Owns the order: route, address and its rate, size, body, authentication, the source's rate, events,
+The order: route, address and its rate, size, body, authentication, the source's rate, events,
 commit, answer.
 Promises: a receipt is durable before a 2xx; no part of a body is decoded before the request is
 authentic, and an unwanted body is not read; requests that are not authentic count against the rate
-of their address, not of the source; a verification that may take longer than 5 ms (many keys, a
-large body) runs in one of two threads; answers and log lines contain no secret, and no data of a
-request except its address; each refusal is counted, and a few per second are logged.
-Known limit: the whole body is in memory, since the signature covers all of it.
-*See:* `sources.py`, `group_commit.py`, after it.
+of their address, not of the source; answers and log lines contain no secret, and no data of a
+request except its address. Known limit: the whole body is in memory, since the signature covers it.
 """
 
 import asyncio
@@ -54,8 +51,6 @@ _VERIFYING_THREADS = 2
 
 
 class _Admitted(NamedTuple):
-    """A request whose body must be read."""
-
     source: CompiledSource
     path: str
     headers: Mapping[str, str]
@@ -64,8 +59,6 @@ class _Admitted(NamedTuple):
 
 
 class Receiver:
-    """The ASGI application; one per process that receives."""
-
     def __init__(
         self,
         settings: InboundHttp,
@@ -73,7 +66,6 @@ class Receiver:
         commit: GroupCommit,
         metrics: WebhookMetrics,
     ) -> None:
-        """`sources`: by name, see `compile_sources`."""
         self._commit = commit
         self._metrics = metrics
         self._log = ReceiverLog()
@@ -138,7 +130,6 @@ class Receiver:
         answer: Reply,
         outcome: Stored | NotDurable,
     ) -> None:
-        """Answer a request of `take`, after its commit."""
         room.leave()
         try:
             if isinstance(outcome, NotDurable):
@@ -158,7 +149,6 @@ class Receiver:
     async def _answer_later(
         self, scope: Scope, admitted: _Admitted, body: bytes, room: Room, answer: Reply
     ) -> None:
-        """Answer a request of `take` with a slow verification."""
         try:
             receipt = await self._receipt_aside(admitted, body)
             found = self._accepted(admitted.source, receipt, await self._commit.store(receipt))
@@ -204,19 +194,16 @@ class Receiver:
         return _Admitted(source, scope["path"], headers, address, is_proxied)
 
     def _receipt(self, admitted: _Admitted, body: bytes) -> Receipt:
-        """Authenticate the request and make its receipt. Raises Refusal."""
         now = time.time_ns()
         return self._receipt_of(admitted, body, now, _verify(admitted, body, now))
 
     async def _receipt_aside(self, admitted: _Admitted, body: bytes) -> Receipt:
-        """Like `_receipt`, with the verification in a thread."""
         now = time.time_ns()
         limit = self._verifying
         key_id = await anyio.to_thread.run_sync(_verify, admitted, body, now, limiter=limit)
         return self._receipt_of(admitted, body, now, key_id)
 
     def _receipt_of(self, admitted: _Admitted, body: bytes, now: int, key_id: str) -> Receipt:
-        """Make the receipt of an authentic request. Raises Refusal."""
         source, _, headers, address, _ = admitted
         if source.bucket is not None and (wait := source.bucket.take(time.monotonic())):
             raise Refusal(answers.too_many(wait), "rate", f"inbound.webhooks.{source.name}.rate")
@@ -224,7 +211,6 @@ class Receiver:
         return source.receipt(self._uuids, request)
 
     def _admit(self, source: CompiledSource, address: str | None) -> None:
-        """Check address, rate and pause. Raises Refusal."""
         if source.addresses and (address is None or address not in source.addresses):
             raise Refusal(answers.FORBIDDEN, "address")
         buckets, now = self._addresses, time.monotonic()
@@ -245,7 +231,6 @@ class Receiver:
         return answers.accepted(source.answer, receipt.receipt_id, stored.event_ids)
 
     def _answer_to(self, error: Exception, scope: Scope) -> Answer:
-        """Count and log an error; the answer contains only its status."""
         source = self._sources.get(scope["path"])
         name = "" if source is None else source.name
         if isinstance(error, NotDurable):
@@ -264,7 +249,6 @@ _DEAD = frozenset({"broken", "contradiction"})
 
 
 def _headers_of(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by lower-case name; repeated headers are joined by commas."""
     found = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
     if len(found) != len(pairs):
         found = {}
@@ -275,7 +259,6 @@ def _headers_of(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _check_announced(source: CompiledSource, headers: Mapping[str, str]) -> None:
-    """Refuse a Content-Length that is above the source's limit. Raises Refusal."""
     text = headers.get("content-length")
     if text is None:
         return
@@ -287,7 +270,6 @@ def _check_announced(source: CompiledSource, headers: Mapping[str, str]) -> None
 
 
 def _is_slow(source: CompiledSource, body: bytes) -> bool:
-    """Whether the verification would block the loop for too long."""
     return source.verifier.seconds(len(body)) > _BLOCKING_SECONDS
 
 

@@ -1,13 +1,10 @@
 """Bounds of the receiver: requests and bytes in flight, and the rates of sources and addresses.
 
-Owns the counts, and the choice of requests that are ended when there is no room: first requests
-with a slow body, beginning with the address that has most of them; then requests of other addresses
-that use more than their share.
-Promises: memory is bounded for any input: bodies in flight never exceed their bytes, and at most
-MOST_ADDRESSES addresses are remembered; a client that announces a body and does not send it does
-not keep other clients out. Known limits: an address that was forgotten for many later addresses
-begins with a full bucket; the counts leave out one read (256 KB) per connection whose request is
-not parsed yet, and pages whose requests were answered 503 while the database did not answer, until
+Without room, requests with a slow body end first, beginning with the address that has most of them;
+then requests of other addresses that use more than their share. Bodies in flight never exceed their
+bytes, and at most MOST_ADDRESSES addresses are remembered: a forgotten one begins with a full
+bucket. Known limits: the counts leave out one read (256 KB) per connection whose request is not
+parsed yet, and pages whose requests were answered 503 while the database did not answer, until
 those writes end (`inbound.http.connections` pages of 8 MiB).
 """
 
@@ -41,14 +38,12 @@ class ComingBody:
     __slots__ = ("address", "began", "give_way", "size")
 
     def __init__(self, address: str | None, give_way: Callable[[], None], now: float) -> None:
-        """`now`: in seconds, by the clock of `InFlight`."""
         self.address = address
         self.give_way = give_way
         self.began = now
         self.size = 0
 
     def is_slow(self, now: float) -> bool:
-        """Whether it is so slow that its request may be ended for other requests."""
         return lags(self.size, now - self.began)
 
     def rate(self, now: float) -> float:
@@ -57,8 +52,6 @@ class ComingBody:
 
 
 class InFlight:
-    """Requests without an answer, and the received bytes of their bodies."""
-
     __slots__ = (
         *("_clock", "_look_at", "bytes", "coming", "most_bytes", "most_requests", "requests"),
     )
@@ -66,7 +59,6 @@ class InFlight:
     def __init__(
         self, most_requests: int, most_bytes: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock`: returns a time in seconds."""
         self.requests = 0
         self.bytes = 0
         self.most_requests = most_requests
@@ -110,7 +102,6 @@ class InFlight:
     def _make_room(
         self, requests: int, size: int, address: str | None, asking: ComingBody | None = None
     ) -> None:
-        """End requests with incomplete bodies until there is room, or no such request is left."""
         now = self._clock()
         if now < self._look_at:
             return
@@ -120,10 +111,7 @@ class InFlight:
             self._look_at = now + _SEARCH_AGAIN_SECONDS
 
     def _end_slow(self, requests: int, size: int, asking: ComingBody | None, now: float) -> None:
-        """End slow requests, the slowest first.
-
-        All slow requests of the address that has most of them; of other addresses only if needed.
-        """
+        """All of the address that has most of them; of other addresses only if needed."""
         slow = [body for body in self.coming if body is not asking and body.is_slow(now)]
         held = Counter(body.address for body in slow)
         slow.sort(key=lambda body: (-held[body.address], body.rate(now)))
@@ -133,10 +121,7 @@ class InFlight:
             self._end(body)
 
     def _end_greedy(self, requests: int, size: int, address: str | None, now: float) -> None:
-        """End requests of other addresses that use more than their share, the slowest first.
-
-        If only one address has requests, it may use all room.
-        """
+        """If only one address has requests, it may use all room."""
         count, weight = Counter[str | None](), Counter[str | None]()
         for body in self.coming:
             count[body.address] += 1
@@ -192,8 +177,6 @@ class TokenBucket:
 
 
 class AddressBuckets:
-    """A bucket for each of at most `most` addresses."""
-
     def __init__(self, allowed: Allowance, most: int = MOST_ADDRESSES) -> None:
         self._allowance = allowed
         self._most = most
@@ -204,7 +187,6 @@ class AddressBuckets:
         return len(self._buckets)
 
     def take(self, address: str, now: float) -> float:
-        """Take a token of this address and return 0; else return the seconds until the next."""
         key = subscriber(address)
         bucket = self._buckets.pop(key, None) or TokenBucket(self._allowance)
         if len(self._buckets) >= self._most:

@@ -1,9 +1,8 @@
 """Turns a body into the payload of an event: JSON that PostgreSQL can store.
 
-Owns the forms `json`, `form` and `text`. Promises: JSON is kept digit by digit; a body that is not
-JSON, or that jsonb cannot hold (NUL, half a surrogate pair, a number out of its range), is found
-before the database is asked, and the reason quotes none of it. Known limits: a byte order mark is
-dropped; JSON with more than 1,024 levels, or with an integer beyond 1e308, is not accepted as JSON.
+JSON is kept digit by digit; a body that jsonb cannot hold is found before the database is asked.
+Known limits: a byte order mark is dropped; JSON with more than 1,024 levels, or with an integer
+beyond 1e308, is not accepted as JSON.
 """
 
 import base64
@@ -54,10 +53,7 @@ def as_far_as_read(body: bytes) -> tuple[object, str]:
 
 
 def from_form(body: bytes) -> tuple[str, object]:
-    """An object with a string for each name, or an array of strings for a repeated name.
-
-    Raises BrokenBody.
-    """
+    """A repeated name becomes an array of strings. Raises BrokenBody."""
     try:
         pairs = parse_qsl(
             body.decode("ascii"),

@@ -1,9 +1,4 @@
-"""Reads the body of a request, up to the bound of its source.
-
-Promises: a body in one piece is not copied; no part of a too large body is kept; a request that is
-ended for other requests frees its room at once. Known limit: the time limit for a body is the
-listener's (`protocol.py`), which ends the request.
-"""
+"""Reads the body of a request, up to the bound of its source; the time limit is the listener's."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
@@ -25,8 +20,6 @@ class ClientGone(Exception):
 
 
 class Room:
-    """One request's share of the requests and bytes in flight."""
-
     __slots__ = ("_address", "_coming", "_in_flight", "_left", "_size")
 
     def __init__(self, in_flight: InFlight, address: str | None) -> None:
@@ -55,10 +48,7 @@ class Room:
             self._in_flight.bytes -= self._size
 
     async def fill(self, receive: Receive, most: int) -> bytes:
-        """Read the body. Raises Refusal or ClientGone.
-
-        Refused: a too large body, no room, or a slow body whose room other requests need.
-        """
+        """Raises ClientGone; or Refusal: too large, no room, or slow while others need its room."""
         with anyio.CancelScope() as scope:
 
             def give_way() -> None:

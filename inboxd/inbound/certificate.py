@@ -1,8 +1,4 @@
-"""TLS of the listener: a certificate and its private key, read from files.
-
-Promises TLS 1.2 at least, HTTP/1.1 as the only protocol, and one clear error for unusable files. A
-key with a passphrase is unusable, since no person can be asked for it.
-"""
+"""TLS 1.2 or later for the listener, HTTP/1.1 only; a key with a passphrase is refused."""
 
 import ssl
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""Whether the database commits: only then may a row be at fault whose write takes too long.
-
-*See:* `spool/drain.py` and `messages/storing.py`, which ask.
-"""
+"""Whether the database commits: only then may a row be at fault whose write takes too long."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -10,17 +7,16 @@ import anyio
 
 from inboxd.store import receipts
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 
 # Commits a tiny change, or raises if that takes too long.
 Commit: TypeAlias = Callable[[], Awaitable[None]]
 
 
-async def commit_nothing(pool: Pool, sql: Statements, within: float) -> None:
+async def commit_nothing(pool: Pool, within: float) -> None:
     """Commit a tiny transaction within some seconds. Raises the database's error."""
-    async with borrow(pool, within) as connection:
+    async with borrow(pool, within) as session:
         with anyio.fail_after(within):
-            await receipts.commit(connection, sql)
+            await receipts.commit(session)
 
 
 async def commits(commit: Commit | None) -> bool:

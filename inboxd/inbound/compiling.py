@@ -1,9 +1,4 @@
-"""Compiles the sources of the settings, each with its verifier.
-
-Promises: an error of one source is a SettingsError that names its table and no secret; after such
-an error no source is replaced. *See:* `sources.py`; `application.py`, which replaces its sources at
-the start and at SIGHUP.
-"""
+"""Compiles the sources of the settings, each with its verifier; after an error none is replaced."""
 
 from collections.abc import Mapping
 
@@ -16,7 +11,6 @@ from inboxd.signatures.sources import verifier_of
 
 
 def compile_sources(settings: Inbound) -> Mapping[str, CompiledSource]:
-    """All sources, by name. Raises SettingsError."""
     return {name: compile_source(name, source) for name, source in settings.webhooks.items()}
 
 
@@ -31,7 +25,6 @@ def compile_source(name: str, source: WebhookSource) -> CompiledSource:
 
 
 def _check_kept(source: WebhookSource, verifier: Verifier) -> None:
-    """Refuse to keep a header that contains a secret. Raises SettingsError."""
     kept = [("headers", name) for name in source.headers]
     for setting in REFERENCES:
         kind, _, name = (getattr(source, setting) or "").partition(":")

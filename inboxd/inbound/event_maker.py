@@ -1,10 +1,8 @@
 """Makes events of a request or message by the settings of its source, or one dead letter.
 
-Owns the reading of an event's keys, for webhooks and messages. Promises: a body of which no event
-can be made becomes a dead letter with the body and all readable keys, so that an erasure finds it.
-Known limits: the reason is the first error that is found; a broken array has a tenant or an entity
-only if its items do not name different ones. *See:* `sources.py`, webhooks; `messages/compiled.py`,
-messages.
+A dead letter has the body and all readable keys, so that an erasure finds it. Known limits: the
+reason is the first error that is found; a broken array has a tenant or an entity only if its items
+do not name different ones. *See:* `sources.py`; `messages/compiled.py`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,8 +29,6 @@ _REASON_LENGTH = 500
 
 
 class EventMaker(Generic[C]):
-    """Compiled settings of one source."""
-
     def __init__(
         self,
         name: str,
@@ -95,11 +91,7 @@ class EventMaker(Generic[C]):
         traceparent: str | None,
         items: Sequence[str] = (),
     ) -> list[ReceivedEvent]:
-        """One dead letter per topic, with the readable keys.
-
-        payload: None for the unchanged body. items: the items of an array, which give tenant and
-        entity if they agree.
-        """
+        """payload: None: the body. items: of an array; tenant and entity if they agree."""
         document, text = None, ""
         if payload is not None:
             document, text = orjson.loads(payload), payload
@@ -127,10 +119,7 @@ class EventMaker(Generic[C]):
 def broken_instead(
     source: str, body: bytes, events: Sequence[ReceivedEvent], reason: str
 ) -> list[ReceivedEvent]:
-    """Dead letters that replace the events of one body which the database refuses.
-
-    They have a tenant or entity if all the events have the same one.
-    """
+    """They have a tenant or entity if all events of the refused body have the same one."""
     broken = partial(
         ReceivedEvent,
         events[0].event_id,
@@ -145,7 +134,6 @@ def broken_instead(
 
 
 def broken_type(source: str) -> str:
-    """The type of a dead letter whose own type cannot be read."""
     return f"{source}.broken"
 
 
@@ -168,7 +156,6 @@ def headers_text(found: Mapping[str, str]) -> str | None:
 
 
 def storable(text: str | None) -> str | None:
-    """A header without NUL, for a column."""
     return text.replace("\0", "") if text and "\0" in text else text
 
 
@@ -210,6 +197,5 @@ def _agreed(read: ReadOf[C] | None, *, came: C, parts: Sequence[tuple[object, st
 
 
 def _common(values: Iterable[str | None]) -> str | None:
-    """The value that all share; None: they differ."""
     found = {*values}
     return found.pop() if len(found) == 1 else None

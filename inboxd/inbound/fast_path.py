@@ -1,10 +1,7 @@
 """A request that arrived as a whole, and its answer: replaces uvicorn's cycle.
 
-Owns the writing of the answer, head and body together. Promises: the answer has the headers that
-uvicorn's cycle would write; an answer after the connection has ended is dropped. The application is
-called as `take(scope, body, answer)`, with ASGI's scope; the path has no escapes, and there is no
-query. Known limit: the answer has a Content-Length and must be short, since its writing is not
-awaited. *See:* `protocol.py`.
+The answer has the headers that uvicorn's cycle would write; after the end of the connection it is
+dropped. Known limit: an answer must be short, since its writing is not awaited.
 """
 
 import asyncio
@@ -42,8 +39,6 @@ def path_of(method: bytes, url: bytes) -> str | None:
 
 
 class WholeRequest:
-    """One request, with the attributes of uvicorn's cycle that the connection uses."""
-
     __slots__ = (
         "_is_taken",
         "_on_answered",
@@ -68,7 +63,6 @@ class WholeRequest:
         self._is_taken = False
 
     def give(self, take: Take, scope: dict[str, Any], body: bytes) -> None:
-        """Pass it to the application."""
         take(scope, body, self.answer)
         self._is_taken = True
 

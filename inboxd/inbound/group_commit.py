@@ -1,15 +1,12 @@
 """Group commit: simultaneous requests share one write and one commit.
 
-Owns the queue between the requests and the database. There is no timer: requests that arrive during
-a write form the next page, and a single request is written at once. Promises: a `Stored` result is
-durable; a page that fails or takes too long is halved until the failing receipt is isolated, and
-the other receipts are stored; a request with many events has a page of its own; a write whose
-answer was lost is repeated with the same receipt ids, so it stores nothing twice; after `within`
-seconds a request gets NotDurable, and if the database does not have its receipt yet, it is not
-written any more; a request whose client is gone is written. Known limits: a receipt may be stored
-in spite of NotDurable, if the answer to its commit was lost. Until a slow receipt is isolated, the
-other receipts of its page wait; a spool limits that time. *See:* `application.py`, before it;
-`page_writer.py`, after it.
+There is no timer: requests that arrive during a write form the next page. Promises: a `Stored`
+result is durable; a page that fails or takes too long is halved until the failing receipt is
+isolated; a request with many events has a page of its own; a write whose answer was lost is
+repeated with the same receipt ids, so it stores nothing twice; after `within` seconds a request
+gets NotDurable; a request whose client is gone is written. Known limits: a receipt may be stored in
+spite of NotDurable, if the answer to its commit was lost; until a slow receipt is isolated, the
+other receipts of its page wait; a spool limits that time.
 """
 
 import asyncio
@@ -87,10 +84,10 @@ class GroupCommit:
         most_waiting: int = 10_000,
         within: float = 5.0,
     ) -> None:
-        """`within`: seconds from `submit` to NotDurable.
+        """`within`: seconds from `submit` to NotDurable. on_written: size and seconds of a page.
 
-        write: writes and commits the whole page, or nothing, or returns NotDurable for receipts
-        that it did not write. on_written: gets the size and the seconds of a committed page.
+        write: commits the whole page, or nothing, or returns NotDurable for receipts it did not
+        write.
         """
         self._write = write
         self._on_written = on_written
@@ -105,14 +102,10 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """Number of receipts that are neither stored nor abandoned."""
         return len(self._queue) + sum(len(page) for page in self._pages)
 
     def submit(self, receipt: Receipt, tell: Tell) -> None:
-        """Write a receipt with its events; `tell` is called once, with the outcome.
-
-        Raises NotDurable if it cannot be queued; `tell` is not called then.
-        """
+        """`tell` is called once, with the outcome. Raises NotDurable, and then it is not called."""
         queue = self._queue
         if not self._is_running or len(queue) >= self._most_waiting:
             raise NotDurable("too many requests wait" if self._is_running else _STOPS)
@@ -173,7 +166,6 @@ class GroupCommit:
                         each.end(NotDurable(_STOPS))
 
     def _take(self) -> list[QueuedReceipt]:
-        """The next page: the receipts that have waited longest."""
         page: list[QueuedReceipt] = []
         queue, size, events = self._queue, 0, 0
         while queue and len(page) < self._max_page and size < _PAGE_BYTES:
@@ -203,10 +195,7 @@ class GroupCommit:
                     parts.append([again])
 
     async def _insist(self, part: list[QueuedReceipt], *, hurry: bool) -> None:
-        """Write receipts, as long as requests wait for them. Raises the database's error.
-
-        hurry: a timeout is raised, since other receipts wait or one receipt may be at fault.
-        """
+        """hurry: a timeout is raised: other receipts wait, or one receipt may be at fault."""
         pause = _FIRST_PAUSE_SECONDS
         while part:
             started = monotonic()

@@ -1,8 +1,4 @@
-"""Splits an array in a JSON document into the texts of its elements.
-
-Promises: numbers keep all digits, which decoding and encoding would lose; the cost equals one more
-decoding; the number of elements is bounded. *See:* `sources.py`, which makes an event of each.
-"""
+"""Splits an array in a JSON document into the texts of its elements; numbers keep all digits."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,10 +14,7 @@ _space = re.compile(r"[ \t\n\r]*").match
 
 
 def elements(text: str, way: Sequence[str], most: int) -> list[str]:
-    """The texts of the elements of the array that `way` leads to; `text` is valid JSON.
-
-    Raises BrokenBody if there is no array, or one with more than `most` elements.
-    """
+    """`text` is valid JSON. Raises BrokenBody without an array, or above `most` elements."""
     where = "/" + "/".join(way) if way else "the body"
     try:
         at = _find(text, _after(text, 0), way)
@@ -36,7 +29,6 @@ def elements(text: str, way: Sequence[str], most: int) -> list[str]:
 
 
 def _find(text: str, at: int, way: Sequence[str]) -> int | None:
-    """The position of the value that `way` leads to."""
     for name in way:
         found = _member(text, at, name) if text[at] == "{" else None
         if found is None:

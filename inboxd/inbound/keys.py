@@ -1,8 +1,6 @@
 """Compiles settings that take a text from a request or message: keys, types, entities.
 
-Owns the words `header:…`, `pointer:…`, `text:…` and `body`. Promises: a missing value is a
-BrokenBody that names the setting and no value; a number keeps its digits, at any size; a key longer
-than its column is hashed as in the database. Known limit: an object or an array is not a valid key.
+A missing value is a BrokenBody that names the setting and no value; a number keeps its digits.
 """
 
 import hashlib
@@ -19,15 +17,12 @@ Headers: TypeAlias = Mapping[str, str]
 
 
 class Carrier(Protocol):
-    """The source of an event: a request or a message."""
-
     @property
     def headers(self) -> Headers:
         """By name in lower case."""
 
     @property
-    def body(self) -> bytes:
-        """The body as it was received."""
+    def body(self) -> bytes: ...
 
     @property
     def sha256(self) -> str:
@@ -63,10 +58,7 @@ _TRACEPARENT = re.compile(rf"00-{_TRACE}|(?!00|ff)[0-9a-f]{{2}}-{_TRACE}(?:-[!-~
 
 
 def compile_read(setting: str, value: str, fit: Fit, prefix: str = "") -> Read:
-    """Make a function that reads the text that a setting names. Raises UsageError.
-
-    fit: shortens or refuses a long text. The function raises BrokenBody.
-    """
+    """fit: shortens or refuses a long text. Raises UsageError; the function raises BrokenBody."""
     kind, colon, rest = value.partition(":")
     if value == "body":
         return _hash
@@ -100,7 +92,6 @@ def short(text: str) -> str:
 
 
 def traceparent(headers: Headers) -> str | None:
-    """The trace (W3C) of the request or message, if it is valid."""
     text = headers.get("traceparent")
     if text is None or len(text) > _KEY_BYTES or not _TRACEPARENT.fullmatch(text):
         return None

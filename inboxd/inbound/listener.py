@@ -1,28 +1,22 @@
 """The receiver's listener: accepts connections, sweeps over them, and drains.
 
-uvicorn's protocol runs the application (`protocol.py`). uvicorn's server is not used: it can
-neither stop accepting nor close connections in order. This module accepts connections itself, a few
-at a time. The kernel wakes all processes that share an inherited socket, and the first one gets the
-connection. That process then pauses briefly, so that a burst is shared and a busy process gets
-fewer connections.
-
+uvicorn's server is not used: it can neither stop accepting nor close connections in order. The
+kernel wakes all processes that share an inherited socket, and the first one gets the connection;
+then it pauses briefly, so that a burst is shared and a busy process gets fewer connections.
 Promises:
 
-- at most `max_connections`. Further connections wait in the kernel's queue, where another process
-  may take them; this process accepts them when one of its connections ends. Each time that the
-  listener becomes full, one refusal is counted. While it is full, each sweep closes the connections
-  that have been idle for longest, connections with a slow head or body (beginning with the address
-  that has most of these), and slow handshakes;
-- a drain stops accepting at once. It accepts what the kernel has queued, then closes this process's
-  descriptor without a shutdown of the socket: other processes that share it go on;
+- at most `max_connections`; further ones wait in the kernel's queue. While the listener is full,
+each sweep closes the connections that have been idle for longest, connections with a slow head or
+body (beginning with the address that has most of these), and slow handshakes;
+- a drain accepts what the kernel has queued, then closes this process's descriptor without a
+shutdown of the socket: other processes that share it go on;
 - during a drain each answer says `Connection: close`. After one second without a request, the
-  writing side of a connection is shut, and it is read until the client closes.
+writing side of a connection is shut, and it is read until the client closes.
 
-Known limits: a request that arrives just when its idle connection is closed (one trip on the
-network) gets the end of the connection instead of an answer; it was not processed, and the
-connection is not reset. A connection that reaches the process's own socket (not an inherited one)
-between the last accept and its closing (some microseconds) is reset. With TLS the writing side
-cannot be shut alone, so such a request may be reset. *See:* `protocol.py`.
+Known limits: a request that arrives just when its idle connection is closed gets the end of the
+connection instead of an answer; it was not processed. A connection that reaches the process's own
+socket between the last accept and its closing (microseconds) is reset. With TLS the writing side
+cannot be shut alone, so such a request may be reset.
 """
 
 import asyncio
@@ -73,18 +67,12 @@ async def listen(
     on_refused: Callable[[str], None] = lambda _: None,
     task_status: TaskStatus["InboundListener"] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until drained or cancelled; reports the listener as soon as it accepts.
-
-    The sockets are listening already, and are closed at the end. `on_refused` gets the reason for
-    each refused connection or request. Raises SettingsError for an unusable certificate.
-    """
+    """sockets: listening, closed at the end. Raises SettingsError for an unusable certificate."""
     listener = InboundListener(settings, app, sockets, on_refused)
     await listener.serve(task_status)
 
 
 class InboundListener:
-    """Accepts and ends connections; the process reloads its certificate and drains it."""
-
     def __init__(
         self,
         settings: InboundHttp,
@@ -184,7 +172,6 @@ class InboundListener:
             )
 
     def _take(self, ready: socket.socket, most: int) -> int:
-        """Accept at most `most` queued connections; returns how many."""
         for taken in range(most):
             try:
                 accepted, _address = ready.accept()
@@ -292,7 +279,6 @@ class InboundListener:
     def _idle_for_long(
         self, connections: Sequence[InboundConnection], now: float
     ) -> Sequence[InboundConnection]:
-        """Connections to close before their deadline: in a drain, or to make room."""
         if not (self._shared.draining or self._is_full):
             return ()
         # `idle_since` is exact to one period.

@@ -1,9 +1,4 @@
-"""Describes the receiver as an OpenAPI 3.1 document, made from the settings.
-
-Owns the information that senders get about a source. Promises that it contains no secret, address
-or limit that helps an attacker. Known limit: a body is described only by its media type, since each
-authentic body is accepted.
-"""
+"""Describes the receiver in OpenAPI 3.1; it has no secret, address or limit that helps attacks."""
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
@@ -95,7 +90,6 @@ def openapi(http: InboundHttp, sources: Mapping[str, WebhookSource], version: st
 
 
 def base_url(http: InboundHttp) -> str:
-    """The listener's URL for a sender on this machine."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - mapped, not listened on
     host = here.get(http.host, http.host)
     scheme = "http" if http.certificate is None else "https"

@@ -1,8 +1,4 @@
-"""JSON pointers (RFC 6901): compiled once, followed in each document.
-
-Promises: a missing value is distinct from null; an index of an array is 0, 1, 2 …, without a sign
-or leading zeros. Known limit: `-`, the element after the last one, finds no value.
-"""
+"""JSON pointers (RFC 6901), compiled once; a missing value is distinct from null."""
 
 import re
 from collections.abc import Callable
@@ -37,10 +33,7 @@ def steps(pointer: str) -> tuple[str, ...]:
 
 
 def compile_pointer(pointer: str) -> Follow:
-    """A function that returns the pointer's value in a document, or `MISSING`.
-
-    Raises UsageError for an invalid pointer.
-    """
+    """Returns `MISSING` without a value. Raises UsageError for an invalid pointer."""
     way = steps(pointer)
 
     def follow(document: object) -> object:

@@ -1,29 +1,26 @@
 """One connection of the receiver: uvicorn's httptools protocol, with bounds on all input.
 
-Owns the limits of a connection, and its end. Promises, in addition to uvicorn's:
+Promises, in addition to uvicorn's:
 
 - a head has at most 32 KiB and 100 lines (431), and arrives within the header timeout (408); the
 whole body arrives within the body timeout (408). One sweep checks all connections, so both times
 may be off by its period. A connection that has sent nothing is closed without an answer: the client
 would take it for the answer to its next request;
-- a request that the parser refuses is answered 400 without details; it gets no answer if an earlier
-request of the connection still waits for an answer. The parser (httptools, strict) refuses
-Content-Length beside Transfer-Encoding, a repeated Content-Length, folded headers, and a lone CR or
-LF. This module refuses each `Transfer-Encoding` except `chunked`, any `Transfer-Encoding` in
-HTTP/1.0, versions other than 1.0 and 1.1, and a chunked body with more framing than content;
-- trailers are dropped and are not headers: they were missing when the request was authenticated;
-- an answer before the end of the body says `Connection: close`. The writing side is shut, and
-further input is read and dropped, up to `_LINGER_BYTES` and `_LINGER_SECONDS`: the client sees the
-answer and not a reset. No part of the body is kept. TLS cannot shut the writing side alone: input
-is dropped for that time, then the connection is closed;
+- a request that the parser refuses is answered 400, or not at all if an earlier request of the
+connection still waits. The parser (httptools, strict) refuses Content-Length beside
+Transfer-Encoding, a repeated Content-Length, folded headers, and a lone CR or LF. This module
+refuses each `Transfer-Encoding` except `chunked`, any in HTTP/1.0, other versions, and a chunked
+body with more framing than content;
+- trailers are dropped: they were missing when the request was authenticated;
+- an answer before the end of the body says `Connection: close`. The writing side is shut, and input
+is dropped, up to `_LINGER_BYTES` and `_LINGER_SECONDS`: the client sees the answer and not a reset.
+TLS cannot shut the writing side alone: there the connection is closed after that time;
 - at most 16 requests wait behind the running one (pipelining); the connection ends after them;
 - a client that shuts its writing side after the request gets its answer;
 - an upgrade is ignored (Java's client offers h2c with each first request), CONNECT is refused.
 
-A request that is complete after one read goes to the application's `take`, if it has one: without a
-task, and without messages for its body (`fast_path.py`). Nearly all requests are complete after one
-read, and `take` saves a third of their time; other requests go through ASGI. *See:* `listener.py`,
-which accepts, sweeps and drains.
+A request that is complete after one read goes to the application's `take`, which saves a third of
+the time; other requests go through ASGI.
 """
 
 import asyncio
@@ -69,8 +66,6 @@ _NONE, _HEAD, _BODY, _LINGER = range(4)
 
 
 class InboundConnection(HttpToolsProtocol):
-    """One connection, from its first byte to its end."""
-
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared.config, shared.state, {})
         self._shared = shared
@@ -99,9 +94,9 @@ class InboundConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._made = True
-        self._socket = cast(asyncio.Transport, transport)
+        self._socket = cast("asyncio.Transport", transport)
         self._wire = Wire(self._socket, self._linger, self._is_closing)
-        super().connection_made(cast(asyncio.Transport, self._wire))
+        super().connection_made(cast("asyncio.Transport", self._wire))
         self.idle_since = self._shared.now
         self.deadline = self.idle_since + self._shared.header_timeout
 
@@ -113,7 +108,6 @@ class InboundConnection(HttpToolsProtocol):
         self._shared.on_lost()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Keep the connection open, if answers must still be written."""
         if self._stage == _NONE and self.is_active and self.scheme == "http":
             self._deaf = self._half_closed = True
             return True
@@ -131,7 +125,6 @@ class InboundConnection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is arriving or waits for its answer."""
         return self._stage == _NONE and not self.is_active
 
     @property
@@ -150,7 +143,6 @@ class InboundConnection(HttpToolsProtocol):
 
     @property
     def address(self) -> str | None:
-        """The client's address, if there is one."""
         return self.client[0] if self.client else None
 
     def fileno(self) -> int:
@@ -195,7 +187,6 @@ class InboundConnection(HttpToolsProtocol):
         self.deadline = self._shared.now + self._shared.header_timeout
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Check a line of the head or of the trailers."""
         if len(self.headers) >= _HEAD_LINES:
             self._fail(HEAD_TOO_LARGE)
         name = name.lower()
@@ -208,7 +199,6 @@ class InboundConnection(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Check the head and begin with the body."""
         if (self._before + self._size > _HEAD_BYTES or self.is_active) and (
             len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             > _HEAD_BYTES
@@ -255,7 +245,6 @@ class InboundConnection(HttpToolsProtocol):
             self.cycle.default_headers = self._shared.state.default_headers
 
     def _hand_over(self) -> None:
-        """Give the arrived part to the application; the remaining parts come in messages."""
         parts, self._parts = self._parts or [], None
         super().on_headers_complete()
         # An answer before the end of the body closes the connection.
@@ -269,7 +258,7 @@ class InboundConnection(HttpToolsProtocol):
         self._parts, self.headers = None, []
         scope["path"], scope["method"] = path, "POST"
         cycle = WholeRequest(self._shared.closing_headers, self._write, self.on_response_complete)
-        self.cycle = cast(RequestResponseCycle, cycle)
+        self.cycle = cast("RequestResponseCycle", cycle)
         self._is_whole()
         try:
             cycle.give(take, scope, body)
@@ -286,7 +275,6 @@ class InboundConnection(HttpToolsProtocol):
                 self._linger()
 
     def _judge(self) -> None:
-        """Refuse an incoming request that is too large or has too much framing."""
         if self._stage == _HEAD and self._before > _HEAD_BYTES:
             self._refuse(HEAD_TOO_LARGE)
         elif self._stage == _BODY:
@@ -319,7 +307,6 @@ class InboundConnection(HttpToolsProtocol):
     # ------------------------------------------------------------------ how it ends
 
     def on_response_complete(self) -> None:
-        """Continue with the next answer, wait for a request, or end."""
         if self.pipeline:
             super().on_response_complete()
             return
@@ -336,7 +323,6 @@ class InboundConnection(HttpToolsProtocol):
             self.deadline = self.idle_since + self._shared.keep_alive
 
     def expire(self) -> None:
-        """Act on a deadline that has passed."""
         socket = self._socket
         if socket is None:
             return
@@ -353,7 +339,6 @@ class InboundConnection(HttpToolsProtocol):
             self.close_idle()
 
     def close_idle(self) -> None:
-        """End a connection that has no request."""
         if self._latest is None and not self._shared.draining:
             self._shared.on_refused(SILENT.reason)
         self._linger()
@@ -364,7 +349,6 @@ class InboundConnection(HttpToolsProtocol):
             self.cycle.default_headers = self._shared.closing_headers
 
     def abort(self) -> None:
-        """End at once, with answers unwritten."""
         if self._socket is not None:
             self._socket.abort()
 
@@ -388,7 +372,6 @@ class InboundConnection(HttpToolsProtocol):
         self._linger()
 
     def _forget_body(self) -> None:
-        """Drop the part of a body that the application did not read."""
         if isinstance(self.cycle, RequestResponseCycle):
             self.cycle.body = bytearray()
 

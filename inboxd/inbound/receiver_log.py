@@ -1,9 +1,4 @@
-"""The receiver's log lines about requests.
-
-Promises: no line contains data of a body, a header or a secret; unauthenticated senders cause at
-most a few lines per second, and dropped lines are counted. If `log.rows` wants lines of single
-rows, each stored receipt has a line with its events' ids.
-"""
+"""The receiver's log lines: no data of a body or header; a few per second for unknown senders."""
 
 import logging
 from collections.abc import Sequence
@@ -38,7 +33,6 @@ class ReceiverLog:
             )
 
     def dead_letter(self, source: str, outcome: str, receipt: UUID, reason: str) -> None:
-        """Log that an accepted request is a dead letter."""
         if self._may_log():
             _log.warning(
                 "webhook is a dead letter",
@@ -59,7 +53,6 @@ class ReceiverLog:
     def received(
         self, source: str, outcome: str, receipt: UUID, events: Sequence[UUID], key_id: str | None
     ) -> None:
-        """Log that an accepted request is durable."""
         if _enabled(logging.INFO):
             _rows.info(
                 "webhook received",

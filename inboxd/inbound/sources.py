@@ -1,10 +1,8 @@
-"""Compiled settings of a webhook source: turns an authentic request into the receipt to store.
+"""Turns an authentic request into the receipt to store, by the settings of its source.
 
-Owns the way from a body to events. Promises: an authentic request is never refused for its content;
-if no event can be made of it (it is not JSON, or lacks a key), it becomes one broken event with the
-reason: a dead letter. If one item of an array is broken, none of its items becomes an event. Known
-limit: a key from a header is the same for all items of an array, so the item's number is appended
-to it. *See:* `application.py`, which calls it; `inboxd/store/receipts.py`, which writes.
+An authentic request is never refused for its content: if no event can be made of it, or one item of
+an array is broken, it becomes one dead letter with the reason. Known limit: a key from a header is
+the same for all items of an array, so the item's number is appended to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +26,6 @@ from inboxd.signatures import Verifier
 
 
 class CompiledSource:
-    """One source: checks its requests and makes their receipts."""
-
     def __init__(self, name: str, settings: WebhookSource, verifier: Verifier) -> None:
         """Raises UsageError for settings that cannot be compiled."""
         self.name = name
@@ -133,10 +129,7 @@ def _chosen(headers: Headers, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def broken_instead(receipt: Receipt, reason: str) -> Receipt | None:
-    """The receipt with dead letters in place of events that the database refuses.
-
-    None: the receipt has no events.
-    """
+    """Dead letters in place of events that the database refuses; None: without events."""
     if not receipt.events:
         return None
     given = (receipt.source, receipt.body, receipt.events, reason)

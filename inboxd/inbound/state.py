@@ -28,8 +28,6 @@ TOO_MUCH = Refused("pipelined")
 
 
 class Shared:
-    """State that all connections of one listener share."""
-
     def __init__(
         self,
         app: Any,
@@ -40,7 +38,6 @@ class Shared:
         on_refused: Callable[[str], None],
         on_lost: Callable[[], None],
     ) -> None:
-        """`on_lost` is called when a connection has ended."""
         self.config = uvicorn.Config(
             app,
             interface="asgi3",
@@ -64,7 +61,6 @@ class Shared:
         self.now = 0.0
 
     def date(self, value: bytes) -> None:
-        """Set the Date header of all further answers."""
         self.state.default_headers = [(b"date", value)]
         self.closing_headers = [(b"date", value), (b"connection", b"close")]
 

@@ -1,10 +1,8 @@
 """Time-ordered uuids (RFC 9562, version 7), made without a system call for each.
 
-Promises: uuids of one process are in the order in which they are made; uuids of several processes
-differ, since each process draws 40 random bits, and again after some millions of uuids. Known
-limit: neighbours of a known uuid can be guessed, so an id is not a secret. *See:*
-`migrations/functions/new_uuid.sql`, in which the twelve bits behind the milliseconds are also their
-fraction.
+Uuids of one process are in order; each process draws 40 random bits, and again after some millions.
+Known limit: neighbours of a known uuid can be guessed, so an id is not a secret. *See:*
+`migrations/functions/new_uuid.sql`: its twelve bits behind the milliseconds are their fraction.
 """
 
 import os
@@ -25,8 +23,6 @@ _UNKNOWN = SafeUUID.unknown
 
 
 class Uuids:
-    """Makes uuids for one process."""
-
     def __init__(self) -> None:
         self._count = 0
         self._last = 0

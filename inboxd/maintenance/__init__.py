@@ -1,4 +1,1 @@
-"""Maintenance beside the processing: dead workers, partitions, unhandled rows, samples.
-
-Each task runs on every worker, or only on the leader, and does no harm if it runs twice.
-"""
+"""Maintenance beside the processing: each task does no harm if it runs twice."""

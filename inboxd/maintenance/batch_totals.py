@@ -1,9 +1,4 @@
-"""Adds up the changes of batches, so that totals are read from few rows.
-
-Promises that each change counts once, even if a run is killed; two leaders at the same time add up
-different changes. Known limit: a run ends after some seconds, and the next one continues. *See:*
-`inboxd.store.batch_totals`.
-"""
+"""Adds up the changes of batches, each once, so that totals are read from few rows."""
 
 import anyio
 
@@ -17,11 +12,10 @@ _LONGEST_SECONDS = 10.0
 
 
 async def add_up_batches(context: MaintenanceContext) -> None:
-    """Add up all changes of batches, and remove the totals that are 0."""
     until = anyio.current_time() + _LONGEST_SECONDS
     more = True
     while more and anyio.current_time() < until:
-        async with transact(context.pool) as connection:
-            more = await batch_totals.add_up(connection, context.sql, _PAGE) == _PAGE
-    async with borrow(context.pool) as connection:
-        await batch_totals.forget(connection, context.sql, _PAGE)
+        async with transact(context.pool) as session:
+            more = await batch_totals.add_up(session, _PAGE) == _PAGE
+    async with borrow(context.pool) as session:
+        await batch_totals.forget(session, _PAGE)

@@ -1,9 +1,7 @@
 """Works off the bulk actions that operators have ordered.
 
-Owns the pace: an action continues at once, or, with a rate, at its next time. Promises that a
-draining worker stops between two transactions of an action, so that another worker can continue it.
-Known limit: an action starts up to a second after its time; a run ends after some seconds, and the
-next one continues a second later. *See:* `operations/bulk_runs.py`.
+A draining worker stops between two transactions of an action, so that another can continue it.
+Known limit: an action starts up to a second after its time; long runs pause for a second.
 """
 
 from datetime import timedelta
@@ -22,13 +20,12 @@ _SOON = timedelta(seconds=1)
 
 
 async def work_off_actions(context: MaintenanceContext) -> None:
-    """Continue actions that are due, for some seconds at most."""
-    begin, sql = partial(transact, context.pool), context.sql
+    begin = partial(transact, context.pool)
     until = anyio.current_time() + _LONGEST_SECONDS
     while anyio.current_time() < until:
-        if await work_off(begin, sql):
+        if await work_off(begin):
             continue
-        wait = await until_next(begin, sql)
+        wait = await until_next(begin)
         # Another worker has the due actions that were not continued here.
         if wait is None or not timedelta(0) < wait < _SOON:
             return

@@ -1,10 +1,7 @@
 """Counts each past day once, so that totals and statements are exact at any size.
 
-Days of history are counted for the totals. Days of events and receipts are also counted for the
-daily statement, and counted again after a change or a week. Promises that counting rests as long as
-it works, and that a day which changes during its count is counted again. Known limit: the first
-census after an upgrade reads all of history, day by day. *See:* `inboxd.store.census`,
-`inboxd.store.daily_statement`.
+Days of events and receipts are counted again after a change or a week. Counting rests as long as it
+works. Known limit: the first census after an upgrade reads all of history, day by day.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,9 +13,9 @@ import anyio
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.store import census, daily_statement
 from inboxd.store.census import DayCount, Stretch, UncountedDay
-from inboxd.store.connections import Connection
 from inboxd.store.daily_statement import EventsOfDay, ReceiptsOfDay
 from inboxd.store.pools import borrow, transact
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -38,38 +35,35 @@ class Census:
     leads: Callable[[], Awaitable[bool]]
 
     async def take(self) -> None:
-        """Count the past days without a census, the newest first; then recount some days."""
         context = self.context
-        async with borrow(context.pool) as connection:
-            await census.forget(connection, context.sql)
-            found = await census.uncounted(connection, context.sql)
+        async with borrow(context.pool) as session:
+            await census.forget(session)
+            found = await census.uncounted(session)
         for day in reversed([each for each in found if each.over]):
             if not await self.leads():
                 return
             await self._count(day)
-        async with borrow(context.pool) as connection:
-            again = await daily_statement.to_count_again(
-                connection, context.sql, _VALID_FOR, _AGAIN
-            )
+        async with borrow(context.pool) as session:
+            again = await daily_statement.to_count_again(session, _VALID_FOR, _AGAIN)
         for day in again:
             if not await self.leads():
                 return
             await self._count(day)
 
     async def _count(self, day: UncountedDay) -> None:
-        pool, sql = self.context.pool, self.context.sql
-        async with borrow(pool) as connection:
-            began = await census.begin(connection, sql, day.part, day.parent)
-            counting = await _counting(connection, self.context, day)
+        pool = self.context.pool
+        async with borrow(pool) as session:
+            began = await census.begin(session, day.part, day.parent)
+            counting = await _counting(session, self.context, day)
         for stretch in census.stretches(day):
             worked = anyio.current_time()
-            async with borrow(pool) as connection:
-                await counting.count(connection, stretch)
+            async with borrow(pool) as session:
+                await counting.count(session, stretch)
             await anyio.sleep((anyio.current_time() - worked) * _REST)
-        async with transact(pool) as connection:
-            is_whole = await census.end(connection, sql, day, began, counting.rows)
+        async with transact(pool) as session:
+            is_whole = await census.end(session, day, began, counting.rows)
             if is_whole:
-                await counting.keep(connection)
+                await counting.keep(session)
         _log.debug(
             "counted a day",
             partition=day.part,
@@ -80,39 +74,35 @@ class Census:
 
 @dataclass(slots=True)
 class _DayCounting:
-    """Counts of one day so far. rows: for the totals, without receipts."""
-
     context: MaintenanceContext
     day: UncountedDay
     rows: DayCount
     events: EventsOfDay | None = None
     receipts: ReceiptsOfDay | None = None
 
-    async def count(self, connection: Connection, where: Stretch) -> None:
-        """Count a part of the day."""
-        sql, day = self.context.sql, self.day
+    async def count(self, session: Session, where: Stretch) -> None:
+        day = self.day
         if self.receipts is not None:
-            await daily_statement.count_receipts(connection, sql, day, where, self.receipts)
+            await daily_statement.count_receipts(session, day, where, self.receipts)
             return
-        await census.count(connection, sql, day, where, self.rows)
+        await census.count(session, day, where, self.rows)
         if self.events is not None:
-            await daily_statement.count_events(connection, sql, day, where, self.events)
+            await daily_statement.count_events(session, day, where, self.events)
 
-    async def keep(self, connection: Connection) -> None:
+    async def keep(self, session: Session) -> None:
         """Write the counts for the daily statement, in the transaction of the census."""
-        sql, day = self.context.sql, self.day
+        day = self.day
         if self.receipts is not None:
-            await daily_statement.keep_receipts(connection, sql, day, self.receipts)
+            await daily_statement.keep_receipts(session, day, self.receipts)
         elif self.events is not None:
-            await daily_statement.keep_events(connection, sql, day, self.events)
+            await daily_statement.keep_events(session, day, self.events)
 
 
 async def _counting(
-    connection: Connection, context: MaintenanceContext, day: UncountedDay
+    session: Session, context: MaintenanceContext, day: UncountedDay
 ) -> _DayCounting:
-    """Counts of a day, all set to 0."""
     if day.parent == "receipts":
-        receipts = await daily_statement.begin_receipts(connection, context.sql, day)
+        receipts = await daily_statement.begin_receipts(session, day)
         return _DayCounting(context, day, DayCount(), receipts=receipts)
     events = EventsOfDay() if day.parent == "events_history" else None
     return _DayCounting(context, day, DayCount(), events=events)

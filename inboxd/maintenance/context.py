@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from inboxd.store.pools import Pool
-from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Metrics
 
 
@@ -13,6 +12,5 @@ class MaintenanceContext:
     """pool: the daemon's own connections; me: the worker that runs the task."""
 
     pool: Pool
-    sql: Statements
     metrics: Metrics
     me: UUID

@@ -1,10 +1,8 @@
 """Makes the daily statement: closes past days, and checks that everything adds up.
 
-Promises that a day is closed only when all past days of history are counted, and no transaction can
-write to the day any more; that everything is added up in one snapshot; and that the leader detects
-a restored older database, whose statements are older than the leader's last check.
-Known limit: all unsettled events are read once a day, and after a count that found another number.
-*See:* `inboxd.maintenance.census`, which counts; `inboxd.model.daily_statement`; docs/statement.md.
+A day is closed only when all past days of history are counted, and no transaction can write to it
+any more. The leader detects a restored older database by the time of its last check. Known limit:
+all unsettled events are read once a day, and after a count that found another number.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,9 +14,9 @@ from inboxd.model import daily_statement as model
 from inboxd.model.daily_statement import StatementFinding
 from inboxd.store import census
 from inboxd.store import daily_statement as store
-from inboxd.store.connections import Connection
 from inboxd.store.daily_statement import EventsOfDay, LastCheck, StatementDue
 from inboxd.store.pools import borrow
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -38,22 +36,21 @@ class DailyStatement:
     _last: datetime | None = field(default=None, init=False)
 
     async def make(self) -> None:
-        """Close days, check the closed ones, and show the findings as metrics."""
-        pool, sql = self.context.pool, self.context.sql
-        async with borrow(pool) as connection:
-            await store.note_days(connection, sql)
-            due = await store.due(connection, sql)
+        pool = self.context.pool
+        async with borrow(pool) as session:
+            await store.note_days(session)
+            due = await store.due(session)
         if self._is_due(due) and await self.leads():
             async with (
-                borrow(pool) as connection,
-                connection.transaction(isolation="repeatable_read"),
+                borrow(pool) as session,
+                session.transaction(isolation="repeatable_read"),
             ):
-                due = await store.due(connection, sql)
+                due = await store.due(session)
                 if self._is_due(due):
-                    await self._make(connection, due)
+                    await self._make(session, due)
                     self._last = due.now
-        async with borrow(pool) as connection:
-            found = await store.count_findings(connection, sql)
+        async with borrow(pool) as session:
+            found = await store.count_findings(session)
         self.context.metrics.statement.show(found.open, found.age)
 
     def _is_due(self, due: StatementDue) -> bool:
@@ -67,18 +64,17 @@ class DailyStatement:
         is_new = due.counted_at is not None and due.counted_at > due.checked_at
         return age > _LATEST or (is_new and age >= self.soon)
 
-    async def _make(self, connection: Connection, due: StatementDue) -> None:
-        sql = self.context.sql
-        there = await store.open_events(connection, sql)
+    async def _make(self, session: Session, due: StatementDue) -> None:
+        there = await store.open_events(session)
         uncounted = [
-            day for day in await census.uncounted(connection, sql) if day.parent == "events_history"
+            day for day in await census.uncounted(session) if day.parent == "events_history"
         ]
         for day in uncounted:
             found = EventsOfDay()
             for stretch in census.stretches(day):
-                await store.count_events(connection, sql, day, stretch, found)
+                await store.count_events(session, day, stretch, found)
             there.update(found.settled)
-        ledger = await store.ledger(connection, sql, there, [day.part for day in uncounted])
+        ledger = await store.ledger(session, there, [day.part for day in uncounted])
         lines = model.add_up(
             due.closed,
             due.closable,
@@ -87,19 +83,18 @@ class DailyStatement:
             moves=ledger.moves,
             duplicates=ledger.duplicates,
         )
-        await store.write_lines(connection, sql, due.closable, lines)
-        last = await store.last_check(connection, sql)
+        await store.write_lines(session, due.closable, lines)
+        last = await store.last_check(session)
         found_ = [*model.differences(lines), *self._of_database(due, last)]
-        found_ += await store.witnesses(connection, sql, due.today, last)
-        await store.write_findings(connection, sql, found_)
-        await store.note_check(connection, sql, due.now, last)
+        found_ += await store.witnesses(session, due.today, last)
+        await store.write_findings(session, found_)
+        await store.note_check(session, due.now, last)
         for each in found_:
             _log.warning("the daily statement does not add up", **_fields(each))
         if due.closable:
             _log.info("made the daily statement", days=[str(day) for day in due.closable])
 
     def _of_database(self, due: StatementDue, last: LastCheck) -> list[StatementFinding]:
-        """Findings if this is not the same database as before."""
         found = []
         if self._last is not None and (last.checked_at is None or last.checked_at < self._last):
             told = (

@@ -1,10 +1,7 @@
-"""Purges expired dedup keys.
+"""Purges expired dedup keys: the leader walks their table from its first block to its last.
 
-Owns a task of the leader: `DedupPurger` walks the table of dedup keys from its first block to its
-last, again and again. Promises: a walk takes a small part of the shortest window, but its steps are
-short (their size adapts to their duration) and half of the time is idle, so that producers are not
-slowed; a new leader begins at the first block, so no position is stored. *See:* `duplicates`, which
-reports repeated events.
+Its steps are short (their size adapts to their duration) and half of the time is idle, so that
+producers are not slowed. A new leader begins at the first block: no position is stored.
 """
 
 from dataclasses import dataclass
@@ -26,26 +23,20 @@ _LONGEST_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class WalkPace:
-    """Pace of a walk over `blocks` that takes `period` seconds in all."""
-
     blocks: int
     period: float
     started: float
     block: int = 0
 
     def behind(self, now: float) -> bool:
-        """Whether a step is due now."""
         due = self.blocks * (now - self.started + _BUSY_SECONDS) / self.period
         return self.block < min(due, self.blocks)
 
     def over(self, now: float) -> bool:
-        """Whether the next walk is due."""
         return self.block >= self.blocks and now - self.started >= self.period
 
 
 class DedupPurger:
-    """Removes expired keys: some steps of the walk per second."""
-
     def __init__(self, context: MaintenanceContext, windows: Windows) -> None:
         """windows: the windows of the settings."""
         self._context = context
@@ -56,22 +47,21 @@ class DedupPurger:
 
     async def purge(self) -> None:
         """Make the due steps, for half a second at most."""
-        sql, end = self._context.sql, monotonic() + _BUSY_SECONDS
-        async with borrow(self._context.pool) as connection:
+        end = monotonic() + _BUSY_SECONDS
+        async with borrow(self._context.pool) as session:
             if self._walk is None or self._walk.over(monotonic()):
-                blocks, self._windows = await dedup.survey(connection, sql, self._settings)
+                blocks, self._windows = await dedup.survey(session, self._settings)
                 self._walk = WalkPace(blocks, self._period(), monotonic())
             walk = self._walk
             while walk.behind(now := monotonic()) and now < end:
                 gone = await dedup.forget(
-                    connection, sql, self._windows, walk.block, walk.block + self._size
+                    session, self._windows, walk.block, walk.block + self._size
                 )
                 walk.block += self._size
                 self._context.metrics.dedup_forgotten.inc(gone)
                 self._adapt(monotonic() - now)
 
     def _adapt(self, took: float) -> None:
-        """Double the blocks of a step after a quick one, halve them after a slow one."""
         if took > _STEP_SECONDS:
             self._size = max(_FEWEST, self._size // 2)
         elif took < _STEP_SECONDS / 2:

@@ -1,12 +1,8 @@
 """Reports events that were sent again: counts, logs and deletes the notes of duplicates.
 
-Owns a task of the leader, and the choice of duplicates with their own log line. Promises that
-duplicates are logged at the ordinary level (R1.16), and that a flood makes few lines: per topic and
-source, the first duplicates of a minute have one line each, and the further ones share a line with
-their number at the minute's end. At level debug each has its own line, too. Known limits:
-duplicates wait for a running leader; a leader that ends in a flood does not log the number of the
-last minute, which only metrics and statistics then have. *See:*
-`migrations/functions/judge_event.sql`, which notes them.
+Per topic and source, the first duplicates of a minute have one line each, and the further ones
+share a line with their number at the minute's end (R1.16). At level debug each has its own line.
+Known limit: a leader that ends in a flood does not log the number of the last minute.
 """
 
 from collections import Counter, defaultdict
@@ -46,13 +42,10 @@ class _Fold:
 
 
 class DuplicateLog:
-    """Log lines about events that were sent again."""
-
     def __init__(self) -> None:
         self._folds: dict[_Kind, _Fold] = {}
 
     def tell(self, repeats: Sequence[dedup.Repeat]) -> None:
-        """Log duplicates, only a few of each kind by themselves."""
         now = monotonic()
         for repeat in repeats:
             fold = self._fold(repeat, now)
@@ -72,7 +65,6 @@ class DuplicateLog:
             )
 
     def end_minutes(self) -> None:
-        """Log the number of duplicates without their own line, for past minutes."""
         now = monotonic()
         over = [kind for kind, fold in self._folds.items() if now - fold.began >= _MINUTE]
         for kind in over:
@@ -97,23 +89,18 @@ class DuplicateLog:
 
 
 class DuplicateReport:
-    """Counts and logs events that were sent again, at each run."""
-
     def __init__(self, context: MaintenanceContext) -> None:
         self._context = context
         self._lines = DuplicateLog()
 
     async def report(self) -> None:
-        """Process noted duplicates; a flood continues in the next run."""
         context = self._context
         for _ in range(_PAGES):
-            async with transact(context.pool) as connection:
-                repeats = await dedup.drain(connection, context.sql, _PAGE)
-                await statistics.write_events(
-                    connection, context.sql, "duplicate", _duplicates(repeats)
-                )
+            async with transact(context.pool) as session:
+                repeats = await dedup.drain(session, _PAGE)
+                await statistics.write_events(session, "duplicate", _duplicates(repeats))
                 again = [(each.ago, each.source) for each in repeats if not each.conflict]
-                await daily_statement.keep_duplicates(connection, context.sql, again)
+                await daily_statement.keep_duplicates(session, again)
             _count(context.metrics, repeats)
             self._lines.tell(repeats)
             if len(repeats) < _PAGE:
@@ -127,7 +114,6 @@ def _count(metrics: Metrics, repeats: Sequence[dedup.Repeat]) -> None:
 
 
 def _duplicates(repeats: Sequence[dedup.Repeat]) -> list[tuple[str, str, float, int]]:
-    """Counts by topic, type and minute."""
     minutes: dict[tuple[str, str, float], list[float]] = defaultdict(list)
     for each in repeats:
         if not each.conflict:

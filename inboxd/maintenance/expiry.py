@@ -1,10 +1,7 @@
 """Expires undeclared schedules, topics, subscriptions and endpoints, and batches left open.
 
-Owns the rules of expiry, and its log lines. Promises that an expired open batch takes no more
-members; its members stay unchanged until an operator closes or cancels it. A schedule, a topic or a
-subscription is marked at once, and kept for a week after its last worker ended, so that a topic
-misses no event in that week. Known limit: a worker that returns later has missed the events since
-then.
+Members of an expired batch stay unchanged until an operator closes or cancels it. A schedule, a
+topic or a subscription is marked at once, and kept for a week after its last worker ended.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -16,9 +13,8 @@ _log = get_logger(__name__)
 
 
 async def expire_batches(context: MaintenanceContext) -> None:
-    """Mark the open batches whose time has passed."""
-    async with borrow(context.pool) as connection:
-        expired = await batches.expire(connection, context.sql)
+    async with borrow(context.pool) as session:
+        expired = await batches.expire(session)
     for row in expired:
         context.metrics.batches_expired.inc()
         _log.error(
@@ -31,10 +27,9 @@ async def expire_batches(context: MaintenanceContext) -> None:
 
 
 async def expire_schedules(context: MaintenanceContext) -> None:
-    """Mark the schedules that no worker declares; remove them after a week."""
-    async with borrow(context.pool) as connection:
-        marked = await schedules.mark_undeclared(connection, context.sql)
-        gone = await schedules.forget_undeclared(connection, context.sql)
+    async with borrow(context.pool) as session:
+        marked = await schedules.mark_undeclared(session)
+        gone = await schedules.forget_undeclared(session)
     if marked:
         _log.warning("no living worker declares these schedules", schedules=marked)
     if gone:
@@ -42,10 +37,9 @@ async def expire_schedules(context: MaintenanceContext) -> None:
 
 
 async def expire_topics(context: MaintenanceContext) -> None:
-    """Mark topics and subscriptions that no worker declares; remove them after a week."""
-    async with borrow(context.pool) as connection:
-        marked, unsubscribed = await topics.mark_undeclared(connection, context.sql)
-        gone, ended = await topics.forget_undeclared(connection, context.sql)
+    async with borrow(context.pool) as session:
+        marked, unsubscribed = await topics.mark_undeclared(session)
+        gone, ended = await topics.forget_undeclared(session)
     if marked:
         _log.warning("no living worker declares these topics", topics=marked)
     for row in unsubscribed:
@@ -61,13 +55,10 @@ async def expire_topics(context: MaintenanceContext) -> None:
 
 
 async def expire_endpoints(context: MaintenanceContext) -> None:
-    """Mark the endpoints that no worker's settings have any more; disable them after an hour.
-
-    An hour is longer than a restart or a deploy.
-    """
-    async with borrow(context.pool) as connection:
-        marked = await endpoints.mark_undeclared(connection, context.sql)
-        gone = await endpoints.disable_undeclared(connection, context.sql)
+    """Disable them after an hour, which is longer than a restart or a deploy."""
+    async with borrow(context.pool) as session:
+        marked = await endpoints.mark_undeclared(session)
+        gone = await endpoints.disable_undeclared(session)
     if marked:
         _log.warning("no living worker's settings have these endpoints", endpoints=marked)
     if gone:

@@ -1,10 +1,8 @@
 """Moves events that waited for a declaration into their topics, page by page.
 
-Owns the decision when an intake is finished: when no event waits any more, and all transactions
-that were open after the declaration have ended (later ones know the declaration). Every worker does
-this, and so does `inboxd declare`: workers share the pages, and continue for a worker that died.
-Promises that an intake that another worker has declared again is checked anew. Known limit: an open
-producer delays the end of an intake.
+An intake is finished when no event waits any more, and all transactions that were open after the
+declaration have ended (later ones know it). Every worker does this, and so does `inboxd declare`:
+workers share the pages. Known limit: an open producer delays the end of an intake.
 """
 
 from collections import Counter
@@ -15,9 +13,8 @@ from typing import NamedTuple
 
 from inboxd.model.outcome import explain
 from inboxd.store import intakes, wakeups
-from inboxd.store.connections import Connection
 from inboxd.store.intakes import Waiting
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -28,8 +25,8 @@ _RARELY = 6
 # Factor by which a page is smaller after a failure.
 _LESS = 10
 
-# A connection for one statement, in a transaction of its own.
-Borrow = Callable[[], AbstractAsyncContextManager[Connection]]
+# A session for one statement, in a transaction of its own.
+Borrow = Callable[[], AbstractAsyncContextManager[Session]]
 
 
 class _Look(NamedTuple):
@@ -42,10 +39,8 @@ class _Look(NamedTuple):
 class Intakes:
     """Open intakes, as this process has seen them. taken: number of events that it moved itself."""
 
-    def __init__(self, sql: Statements, borrow: Borrow, *, notify: bool) -> None:
-        """notify: notify workers, which listen."""
+    def __init__(self, borrow: Borrow, *, notify: bool) -> None:
         self.taken = 0
-        self._sql = sql
         self._borrow = borrow
         self._notify = notify
         self._looks: dict[tuple[str, str], _Look] = {}
@@ -60,7 +55,6 @@ class Intakes:
         )
 
     async def take(self) -> None:
-        """Move all waiting events, and finish each complete intake."""
         late = self._runs % _RARELY == 0
         self._runs += 1
         taken: Counter[tuple[str, str]] = Counter()
@@ -80,17 +74,16 @@ class Intakes:
 
     async def _list(self, *, late: bool = False) -> list[Waiting]:
         """Intakes to work on; an intake that is only announced waits for its declaration."""
-        async with self._borrow() as connection:
+        async with self._borrow() as session:
             if late:
-                await intakes.forget(connection, self._sql)
-            found = await intakes.listed(connection, self._sql, late=late)
+                await intakes.forget(session)
+            found = await intakes.listed(session, late=late)
         self.open = [each for each in found if not each.finished]
         return [each for each in found if each.opened]
 
     async def _look(self) -> None:
-        """Note which transactions that may not know a declaration have ended."""
-        async with self._borrow() as connection:
-            writers = await intakes.writers(connection, self._sql)
+        async with self._borrow() as session:
+            writers = await intakes.writers(session)
         for each in self.open:
             look = self._looks.get(each.key)
             if each.opened is None:
@@ -101,15 +94,11 @@ class Intakes:
                 self._looks[each.key] = look._replace(left=look.left & writers)
 
     async def _take_page(self, each: Waiting) -> int:
-        """Move a page; after an incomplete page, check whether events are left.
-
-        After a failure the next page is smaller, so that a failing event delays neither other
-        intakes nor the events before it.
-        """
+        """After a failure the next page is smaller: a failing event delays no other intake."""
         page = self._pages.pop(each.key, intakes.PAGE)
         try:
-            async with self._borrow() as connection:
-                rows = await intakes.take(connection, self._sql, each, page)
+            async with self._borrow() as session:
+                rows = await intakes.take(session, each, page)
             if rows < page and await self._finish(each):
                 self.open = [other for other in self.open if other.key != each.key]
         except intakes.Refused as error:
@@ -124,10 +113,10 @@ class Intakes:
         look = self._looks.get(each.key)
         if look is None or look.left:
             return False
-        async with self._borrow() as connection:
-            done = await intakes.finish(connection, self._sql, each, look.opened)
+        async with self._borrow() as session:
+            done = await intakes.finish(session, each, look.opened)
             if done and self._notify:
-                await wakeups.notify(connection, self._sql, "events")
+                await wakeups.notify(session, "events")
         if done:
             _log.debug("no event waits for a declaration any more", **_named(*each.key))
         return done

@@ -1,11 +1,8 @@
 """The leader: the worker that runs the maintenance tasks which need only one worker.
 
-Asks the database before each run of such a task whether this worker leads, so that no outdated
-answer is used. Promises that another worker leads when the leader leaves, drains, or is declared
-dead by the reaper; and that in a rolling deploy a worker with the newest code leads as soon as one
-runs, since older code does not know all tasks. Known limits: a leader that was stopped during a run
-may finish it when another worker leads already, so a task must be harmless if two workers run it; a
-live leader whose run hangs keeps the lead, and its task is late.
+Before each run of a task the database is asked. In a rolling deploy a worker with the newest code
+leads, since older code does not know all tasks. Known limits: a leader that was stopped during a
+run may finish it when another worker leads already; a live leader whose run hangs keeps the lead.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -28,10 +25,8 @@ class Leadership:
         """Whether this worker leads; without a leader, it becomes the leader."""
         context = self._context
         try:
-            async with borrow(context.pool) as connection:
-                leads = await leases.hold(
-                    connection, context.sql, _NAME, context.me, from_older=True
-                )
+            async with borrow(context.pool) as session:
+                leads = await leases.hold(session, _NAME, context.me, from_older=True)
         except BaseException:
             self._show(leads=False)
             raise
@@ -39,8 +34,6 @@ class Leadership:
         return leads
 
     def only(self, run: Run) -> Run:
-        """A task that runs `run` if this worker leads, and else does nothing."""
-
         async def led() -> None:
             if await self.leads():
                 await run()

@@ -1,8 +1,6 @@
 """Sends notices, each worth waking a person, as events of the topic in the settings.
 
-Owns the begin and end of notices. Promises one event when a cause begins, and one when it has been
-gone for a while, each in one transaction with the notice's row. Stale samples neither begin nor end
-a notice. *See:* `model/notices.py`, for the causes; `store/notices.py`.
+One event when a cause begins, and one when it has been gone for a while. Stale samples do neither.
 """
 
 from typing import Any
@@ -20,17 +18,16 @@ from inboxd.model.notices import (
 )
 from inboxd.settings import Settings
 from inboxd.store import notices, samples
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Row
 from inboxd.store.pools import transact
 from inboxd.store.queues import HOLDERS
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
 
 class NoticeTask:
-    """Begins and ends the notices of one inbox, while this worker leads."""
-
     def __init__(self, context: MaintenanceContext, settings: Settings, topic: str) -> None:
         """topic: the topic of the emitted events."""
         given = settings.notices
@@ -47,27 +44,25 @@ class NoticeTask:
         )
 
     async def tell(self) -> None:
-        """Emit begins and ends of notices since the last call."""
-        sql = self._context.sql
-        async with transact(self._context.pool) as connection:
-            sample = await samples.newest(connection, sql)
+        async with transact(self._context.pool) as session:
+            sample = await samples.newest(session)
             if sample is None or not sample.is_fresh(self._settings):
                 return
             rules = self._rules
-            seen = look(rules, sample.counts, await notices.open_breakers(connection, sql))
-            for row in await notices.begin(connection, sql, seen.there):
-                await self._tell(connection, row, seen.there[_cause(row)])
-            open_ = [_cause(row) for row in await notices.open_ones(connection, sql)]
+            seen = look(rules, sample.counts, await notices.open_breakers(session))
+            for row in await notices.begin(session, seen.there):
+                await self._tell(session, row, seen.there[_cause(row)])
+            open_ = [_cause(row) for row in await notices.open_ones(session)]
             unwatched = [cause for cause in open_ if not rules.watches(cause)]
-            for row in await notices.close(connection, sql, unwatched):
-                await self._tell(connection, row, CauseFigures(), "unwatched")
+            for row in await notices.close(session, unwatched):
+                await self._tell(session, row, CauseFigures(), "unwatched")
             there = {*seen.there, *filter(seen.unsure, open_)}
-            for row in await notices.end(connection, sql, there, self._settled):
-                await self._tell(connection, row, CauseFigures(), "gone")
-            await notices.forget(connection, sql)
+            for row in await notices.end(session, there, self._settled):
+                await self._tell(session, row, CauseFigures(), "gone")
+            await notices.forget(session)
 
     async def _tell(
-        self, connection: Connection, row: Row, figures: CauseFigures, end: End | None = None
+        self, session: Session, row: Row, figures: CauseFigures, end: End | None = None
     ) -> None:
         text = sentence(_cause(row), figures, end)
         payload: dict[str, Any] = {
@@ -84,16 +79,16 @@ class NoticeTask:
             "end": end,
         }
         type_ = BEGAN if end is None else ENDED
-        await notices.tell(connection, self._context.sql, self._rules.topic, type_, row, payload)
+        await notices.tell(session, self._rules.topic, type_, row, payload)
         _log.info("notice", notice=row["id"], text=text, end=end)
 
 
 async def close_notices(context: MaintenanceContext) -> None:
     """Close the open notices without an event, if no topic is set."""
-    async with transact(context.pool) as connection:
-        open_ = [_cause(row) for row in await notices.open_ones(connection, context.sql)]
+    async with transact(context.pool) as session:
+        open_ = [_cause(row) for row in await notices.open_ones(session)]
         if open_:
-            await notices.close(connection, context.sql, open_)
+            await notices.close(session, open_)
 
 
 def _cause(row: Row) -> Cause:

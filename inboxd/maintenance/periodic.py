@@ -1,8 +1,4 @@
-"""Repeats a maintenance task, also after failed runs.
-
-Owns the loop that all tasks share. Promises that a failure is logged and the next run follows.
-Known limit: a task that takes longer than its interval is late.
-"""
+"""Repeats a maintenance task, also after failed runs; a long task is late."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -26,10 +22,7 @@ Run: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def repeat(name: str, interval: float, run: Run) -> None:
-    """Run a maintenance task now and every `interval` seconds, until cancelled.
-
-    Each sleep is shorter by up to 10 %, at random, so that workers that began together drift apart.
-    """
+    """Each sleep is up to 10 % shorter, at random, so that workers drift apart."""
     while True:
         try:
             await run()
@@ -39,10 +32,9 @@ async def repeat(name: str, interval: float, run: Run) -> None:
 
 
 def sparingly(run: Run) -> Run:
-    """A task that skips runs while it has used more than its share of the time.
+    """With an old snapshot open, each run reads all deleted rows: skip some if runs take long.
 
-    While an old snapshot is open, each run reads all rows that were deleted since. A single long
-    run does not count: its cause may be a stopped machine, or a lock.
+    A single long run does not count: its cause may be a stopped machine, or a lock.
     """
     due = before = 0.0
 

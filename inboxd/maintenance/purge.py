@@ -1,9 +1,7 @@
 """Removes old rows in small steps, so that no table grows forever.
 
-Owns the ages, and the pace: a thousand rows a statement, then a rest of the same length.
-`partitions.retention` removes partitions, `dedup` the dedup record. Promises that a batch stays as
-long as it has a dead letter, rows wait for it, or its parent exists. Known limit: a run ends after
-some seconds, and the next one continues.
+A thousand rows a statement, then a rest of the same length. A batch stays as long as it has a dead
+letter, rows wait for it, or its parent exists. A run ends after some seconds.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,8 +28,6 @@ _LONGEST_SECONDS = 10.0
 
 
 class Purger:
-    """Removes old rows, table by table."""
-
     def __init__(self, context: MaintenanceContext, history: History, samples: timedelta) -> None:
         """history: how long each table is kept; samples: the interval of samples."""
         self._context = context
@@ -42,12 +38,11 @@ class Purger:
         self._thinned_to = datetime.fromtimestamp(0, UTC)
 
     async def purge(self) -> None:
-        """Remove due rows, for some seconds per table at most."""
         history = self._history
-        async with borrow(self._context.pool) as connection:
-            await workers.forget_ended(connection, self._context.sql)
-            await breakers.forget(connection, self._context.sql)
-            await purging.forget_tenants(connection, self._context.sql)
+        async with borrow(self._context.pool) as session:
+            await workers.forget_ended(session)
+            await breakers.forget(session)
+            await purging.forget_tenants(session)
         is_done = await self._remove("stats_minutes", history.stats)
         for of in ("stats", "stats_tenant"):
             is_done &= await self._remove(f"{of}_hours", history.stats_hours)
@@ -75,48 +70,44 @@ class Purger:
             return True
 
         async def page() -> tuple[int, bool]:
-            async with borrow(self._context.pool) as connection:
-                removed = await purging.remove(connection, self._context.sql, table, age, _PAGE)
+            async with borrow(self._context.pool) as session:
+                removed = await purging.remove(session, table, age, _PAGE)
             return removed, removed == _PAGE
 
         return await self._go_on(table, page)
 
     async def _series(self) -> tuple[int, bool]:
-        """Remove a page of series without counts."""
-        async with transact(self._context.pool) as connection:
-            last, removed = await purging.forget_series(
-                connection, self._context.sql, self._series_to, _PAGE
-            )
+        async with transact(self._context.pool) as session:
+            last, removed = await purging.forget_series(session, self._series_to, _PAGE)
         self._series_to = last or 0
         return removed, last is not None
 
     async def _sent_webhooks(self) -> tuple[int, bool]:
-        async with borrow(self._context.pool) as connection:
-            looked, removed = await purging.sent_webhooks(connection, self._context.sql, _PAGE)
+        async with borrow(self._context.pool) as session:
+            looked, removed = await purging.sent_webhooks(session, _PAGE)
         return removed, looked == _PAGE
 
     async def _thin_samples(self) -> tuple[int, bool]:
-        """Thin out a page of samples, from the end of the last run on."""
-        async with borrow(self._context.pool) as connection:
+        async with borrow(self._context.pool) as session:
             last, removed = await purging.thin_samples(
-                connection, self._context.sql, self._all_samples, self._thinned_to, _PAGE
+                session, self._all_samples, self._thinned_to, _PAGE
             )
         self._thinned_to = last or self._thinned_to
         return removed, last is not None
 
     def _statements(self, age: timedelta) -> Callable[[], Awaitable[tuple[int, bool]]]:
         async def day() -> tuple[int, bool]:
-            async with borrow(self._context.pool) as connection:
-                removed = await daily_statement.purge(connection, self._context.sql, age)
+            async with borrow(self._context.pool) as session:
+                removed = await daily_statement.purge(session, age)
             return removed, removed > 0
 
         return day
 
     def _batches(self, age: timedelta) -> Callable[[], Awaitable[tuple[int, bool]]]:
         async def page() -> tuple[int, bool]:
-            async with borrow(self._context.pool) as connection:
+            async with borrow(self._context.pool) as session:
                 self._looked_to, removed = await purging.batches(
-                    connection, self._context.sql, age, self._looked_to or 0, _PAGE
+                    session, age, self._looked_to or 0, _PAGE
                 )
             return removed, self._looked_to is not None
 

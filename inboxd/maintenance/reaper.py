@@ -1,9 +1,8 @@
 """The reaper: finds dead workers and takes back their commands.
 
 A worker is dead if its heartbeat number has not changed for a full lease by this reaper's own
-monotonic clock, in unbroken contact with the database. So no clocks are compared, and neither a
-changed clock nor an outage makes a worker seem dead (promise 3). Known limit: a death is noticed at
-least one lease after it happened.
+monotonic clock, in unbroken contact with the database. So no clocks are compared, and an outage
+makes no worker seem dead (promise 3). A death is noticed at least one lease after it happened.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,14 +21,11 @@ _log = get_logger(__name__)
 
 @dataclass(slots=True)
 class HeartbeatWatch:
-    """Remembers since when each worker's heartbeat number has not changed."""
-
     lease: float
     _seen: dict[UUID, tuple[int, float]] = field(default_factory=dict)
     _looked_at: float | None = None
 
     def look(self, living: Sequence[tuple[UUID, int]], now: float) -> list[tuple[UUID, int]]:
-        """Workers whose heartbeat number has not changed for a lease, with the number."""
         if self._looked_at is not None and now - self._looked_at > self.lease / 2:
             self._seen.clear()  # this process itself was stopped, and observed nothing
         self._looked_at = now
@@ -50,8 +46,6 @@ class HeartbeatWatch:
 
 
 class Reaper:
-    """Finds dead workers, at each run."""
-
     def __init__(
         self,
         context: MaintenanceContext,
@@ -67,18 +61,17 @@ class Reaper:
         self._watch = HeartbeatWatch(lease)
 
     async def reap(self) -> None:
-        """Take back the commands of dead workers."""
         context = self._context
         try:
-            async with borrow(context.pool) as connection:
-                living = await workers.living(connection, context.sql)
+            async with borrow(context.pool) as session:
+                living = await workers.living(session)
         except BaseException:
             self._watch.forget()
             raise
         others = [(row["id"], row["heartbeat"]) for row in living if row["id"] != context.me]
         for worker, heartbeat in self._watch.look(others, monotonic()):
             returned = await workers.declare_dead(
-                context.pool, context.sql, worker, heartbeat, self._crash_limit
+                context.pool, worker, heartbeat, self._crash_limit
             )
             if returned is not None:
                 await self._report(worker, returned)

@@ -1,10 +1,8 @@
 """Releases the held receipts of sources that are no longer paused.
 
-Promises that a page is released as a whole or not at all, in the order of its receipts; that
-receipts stay held while an operator, this worker's settings or the settings of a live receiver
-pause their source; and that a source that cannot be released delays no other source. Known limit:
-the leader might not have the settings of receivers elsewhere; a receiver reports the sources that
-its settings pause, and its last report counts for a day.
+A page is released as a whole, in the order of its receipts. Receipts stay held while an operator,
+this worker's settings or the settings of a live receiver pause their source; a receiver's last
+report counts for a day. A source that cannot be released delays no other source.
 """
 
 from collections.abc import Collection
@@ -20,8 +18,8 @@ _log = get_logger(__name__)
 
 async def release_held(context: MaintenanceContext, paused: Collection[str]) -> None:
     """Release all receipts that are not paused; paused: sources that the settings pause."""
-    async with borrow(context.pool) as connection:
-        found = await receipts.held(connection, context.sql, most=1)
+    async with borrow(context.pool) as session:
+        found = await receipts.held(session, most=1)
     errors = []
     for each in found:
         if each["paused"] or each["source"] in paused:
@@ -37,8 +35,8 @@ async def release_held(context: MaintenanceContext, paused: Collection[str]) -> 
 
 
 async def _release(context: MaintenanceContext, source: str) -> None:
-    async with borrow(context.pool) as connection:
-        pages = receipts.release(connection, context.sql, source)
+    async with borrow(context.pool) as session:
+        pages = receipts.release(session, source)
         released = sum([count async for count in pages])
     if released:
         _log.info("released held receipts", source=source, receipts=released)

@@ -1,9 +1,7 @@
 """Takes samples on the leader; shows the newest sample in the metrics of every worker.
 
-Owns the bounds of counts. Promises that a sample that takes too long delays no other task, and that
-the next sample has lower bounds (if possible in time, at least the backlog for which a notice is
-set). Metrics never cause a count: each worker reads one row. Even without a leader, metrics show
-the last sample and its age. *See:* `store/samples.py`.
+A sample that takes too long lowers the bounds of the next (if possible in time, at least the
+backlog for which a notice is set). Metrics never cause a count: each worker reads one row.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,8 +25,6 @@ _QUICK = 0.02
 
 
 class Sampler:
-    """Takes samples of one inbox, while this worker leads."""
-
     def __init__(
         self,
         context: MaintenanceContext,
@@ -37,10 +33,7 @@ class Sampler:
         queues: Callable[[], Mapping[str, Queue]],
         asked: int | None = None,
     ) -> None:
-        """interval: between two samples; queues: their current settings.
-
-        asked: the number of waiting rows for which a notice is set.
-        """
+        """asked: the number of waiting rows for which a notice is set. interval: of samples."""
         self._context = context
         self._limit = min(_LONGEST, database.statement_timeout)
         self._newer_by = interval / 2
@@ -54,12 +47,10 @@ class Sampler:
         """Count, and write the sample, in one transaction."""
         began, took, cut_off, counted = monotonic(), _SLOW, True, False
         try:
-            async with transact(self._context.pool) as connection:
+            async with transact(self._context.pool) as session:
                 to = self._steps[self._step]
-                taken = await samples.count(
-                    connection, self._context.sql, self._queues(), to, self._limit
-                )
-                await samples.write(connection, self._context.sql, taken, self._newer_by)
+                taken = await samples.count(session, self._queues(), to, self._limit)
+                await samples.write(session, taken, self._newer_by)
             took, cut_off = monotonic() - began, samples.is_cut_off(taken.counts)
             counted = True
         finally:
@@ -82,17 +73,14 @@ class Sampler:
 
 
 class SampleReader:
-    """Shows the newest sample in this worker's metrics."""
-
     def __init__(self, context: MaintenanceContext) -> None:
         self._context = context
         self._shown: datetime | None = None
 
     async def show(self) -> None:
-        """Show the newest sample, unless it is shown already."""
         context = self._context
-        async with borrow(context.pool) as connection:
-            sample = await samples.newest(connection, context.sql, self._shown)
+        async with borrow(context.pool) as session:
+            sample = await samples.newest(session, self._shown)
         if sample is None:
             return
         counts, metrics = sample.counts, context.metrics

@@ -1,9 +1,4 @@
-"""Sends schedules at their times; the first worker that asks sends.
-
-Promises that a schedule that cannot be sent delays no other schedule, and is tried again each
-second. Known limit: a run comes up to a second after its time. *See:* `expiry`, for schedules that
-are no longer declared.
-"""
+"""Sends schedules at their times, up to a second late; the first worker that asks sends."""
 
 from collections.abc import Sequence
 
@@ -17,12 +12,9 @@ _log = get_logger(__name__)
 
 
 async def send_schedules(context: MaintenanceContext, declared: Sequence[str]) -> None:
-    """Send due runs of the schedules with these names, and of schedules that operators added.
-
-    Each run has a transaction of its own, and is sent once.
-    """
+    """Each run has its own transaction; a schedule that cannot be sent delays no other."""
     had: list[str] = []
-    while sent := await schedules.send_due(context.pool, context.sql, declared, had):
+    while sent := await schedules.send_due(context.pool, declared, had):
         _report(sent)
         count = context.metrics.schedule_runs.labels(sent.name, _outcome(sent))
         count.inc(max(1, len(sent.times)))

@@ -1,17 +1,13 @@
 """Ends sessions that stopped half-way, so that their locked rows are free for other workers.
 
-Owns the cases that PostgreSQL's own limits leave open. A worker that is stopped, or vanishes behind
-a network that drops all packets, leaves a session with its page's rows locked.
 `idle_in_transaction_timeout` ends a session between two statements. But the driver prepares a
 statement in one message and runs it in another, and a session that waits for the second message is
-"active", forever if the peer's kernel still answers (tried with 15 and 18). A session whose result
-is not read is "active", too. Promises that neither locks rows for much longer than that setting.
-Known limits: another live worker must do this; sessions of another role are invisible; a command's
-handler that does not read its result, and COPY, are left alone, since waiting for the client is
-usual there. Only the begin of a statement is visible, not the last progress of its result: a
-handler of events that raises its session's `statement_timeout` might be ended while it reads for
-longer than that setting. The same might happen to a worker whose loop is blocked, if its
-`worker.stall_timeout` is longer than the patience here.
+"active", forever if the peer's kernel still answers (tried with 15 and 18); so is one whose result
+is not read. Known limits: another live worker must do this; sessions of another role are invisible;
+a command's handler that does not read its result, and COPY, are left alone. Only the begin of a
+statement is visible: a handler of events that raises its session's `statement_timeout` might be
+ended while it reads, and so might a worker whose loop is blocked, if its `worker.stall_timeout` is
+longer than the patience here.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -25,14 +21,11 @@ _log = get_logger(__name__)
 
 
 async def end_stalled_sessions(context: MaintenanceContext, database: Database) -> None:
-    """End workers' sessions that have stood still for longer than `database` allows."""
     patience = database.idle_in_transaction_timeout
     # A statement may take long, and so may the reading of its result.
     to_read = max(patience, database.statement_timeout)
-    async with borrow(context.pool) as connection:
-        ended = await workers.end_stalled(
-            connection, context.sql, session_name(database, ""), patience, to_read
-        )
+    async with borrow(context.pool) as session:
+        ended = await workers.end_stalled(session, session_name(database, ""), patience, to_read)
     for row in ended:
         context.metrics.reaped.labels("session").inc()
         _log.warning(

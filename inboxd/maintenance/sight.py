@@ -1,9 +1,4 @@
-"""Checks that this worker can see all rows.
-
-Owns the rule that a worker which cannot see all rows claims nothing, and is not ready: otherwise
-row level security would make it seem idle. Known limit: a change is noticed at the next check.
-*See:* `store/row_security.py`.
-"""
+"""Checks that this worker can see all rows: otherwise it claims nothing, and is not ready."""
 
 from collections.abc import Callable
 
@@ -17,8 +12,8 @@ _log = get_logger(__name__)
 
 async def look(context: MaintenanceContext, hold: Callable[[str | None], None]) -> None:
     """Call `hold` with the reason why rows are hidden from this worker, or with None."""
-    async with borrow(context.pool) as connection:
-        reason = await row_security.hidden(connection, context.sql)
+    async with borrow(context.pool) as session:
+        reason = await row_security.hidden(session)
     hold(reason)
     if reason is not None:
         _log.error("rows are hidden from this worker; nothing is claimed", reason=reason)

@@ -1,10 +1,7 @@
 """Writes the counts of this worker, and rolls up the counts of all workers.
 
-Promises that counts that could not be written are kept for the next run, and that a cancelled run
-knows whether its counts were written; that a roll-up that does not commit is repeated, and its rows
-count once.
-Known limit: a run of the roll-up ends after some seconds, and the next one continues. *See:*
-`inboxd.store.statistics`.
+Counts that could not be written are kept for the next run; a cancelled run knows whether its counts
+were written; a roll-up that does not commit is repeated, and its rows count once.
 """
 
 from datetime import timedelta
@@ -24,27 +21,22 @@ _AGE = timedelta(seconds=75)
 
 
 async def write_statistics(context: MaintenanceContext, *, is_last: bool = False) -> None:
-    """Write the counts of this worker since the last run.
-
-    is_last: no run follows, so a cancellation may interrupt the write.
-    """
+    """is_last: no run follows, so a cancellation may interrupt the write."""
     tally = context.metrics.tally
     counts = tally.drain_statistics()
     if not counts:
         return
     try:
         with anyio.CancelScope() as scope:
-            async with borrow(context.pool) as connection:
+            async with borrow(context.pool) as session:
                 tenants = {each.key.tenant for each in counts if each.key.tenant is not None}
                 if tenants := tenants - {OTHER}:
-                    admitted = await statistics.admit_tenants(
-                        connection, context.sql, tenants, tally.most_tenants
-                    )
+                    admitted = await statistics.admit_tenants(session, tenants, tally.most_tenants)
                     tally.admit_tenants(admitted)
                     counts = [_named(each, admitted) for each in counts]
                 # A cancellation waits for the commit, up to the session's time-out.
                 scope.shield = not is_last
-                await statistics.write(connection, context.sql, counts, tally.clock)
+                await statistics.write(session, counts, tally.clock)
     except BaseException:
         tally.restore_statistics(counts)
         raise
@@ -58,11 +50,10 @@ def _named(each: Statistic, admitted: set[str]) -> Statistic:
 
 
 async def roll_up_statistics(context: MaintenanceContext) -> None:
-    """Add the counts of all workers to minutes, hours and days."""
     until = anyio.current_time() + _LONGEST_SECONDS
     more = True
     while more and anyio.current_time() < until:
-        async with transact(context.pool) as connection:
-            taken = await statistics.take_over(connection, context.sql, _PAGE)
-            rolled = await statistics.roll_up(connection, context.sql, _PAGE, _AGE)
+        async with transact(context.pool) as session:
+            taken = await statistics.take_over(session, _PAGE)
+            rolled = await statistics.roll_up(session, _PAGE, _AGE)
         more = _PAGE in (taken, rolled)

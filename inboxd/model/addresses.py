@@ -1,10 +1,8 @@
 """The client's address, also behind proxies, and the ranges that may send.
 
-Owns the reading of `X-Forwarded-For` and `Forwarded`. Promises: they are read from the right and
-only as far as each hop is a trusted proxy, so no client can claim an address; an IPv4 address
-written as IPv6 counts as the same address; the work is bounded for any headers. Known limit: a
-proxy that writes one of the two headers must remove the other one: if they name different clients,
-both are ignored, and the address is the proxy's.
+`X-Forwarded-For` and `Forwarded` are read from the right, only as far as each hop is a trusted
+proxy, so no client can claim an address. Known limit: a proxy that writes one of the two must
+remove the other: if they name different clients, both are ignored.
 """
 
 import socket
@@ -23,8 +21,6 @@ _IPV6_SUBSCRIBER = 64
 
 
 class Networks:
-    """Ranges of addresses, with a cache of recent lookups."""
-
     def __init__(self, ranges: Iterable[object]) -> None:
         """`ranges`: in CIDR notation, or as networks."""
         self._networks = tuple(_plain(ip_network(str(each), strict=False)) for each in ranges)
@@ -45,10 +41,7 @@ class Networks:
 
 
 def client_address(peer: str | None, headers: Mapping[str, str], proxies: Networks) -> str | None:
-    """The address of a request's client; None: it is unknown, as on a Unix socket.
-
-    peer: the other end of the connection. headers: by lower-case names.
-    """
+    """None: unknown, as on a Unix socket. headers: by lower-case names."""
     if peer is None:
         return None
     address = normal(peer)
@@ -135,6 +128,5 @@ def _for_of_element(element: str) -> str:
 
 
 def _plain(network: Network) -> Network:
-    """Convert a network of IPv4 addresses that is written as IPv6."""
     mapped = network.network_address.ipv4_mapped if network.version == 6 else None  # noqa: PLR2004
     return network if mapped is None else ip_network(f"{mapped}/{max(0, network.prefixlen - 96)}")

@@ -1,10 +1,8 @@
 """Rows that have just arrived in lines, as one worker knows them, bucket by bucket.
 
-Owns the cursors of (topic, bucket) pairs: the id up to which every row was settled or lined up.
-Promises that no cursor passes a row that may still be committed, that a bucket is read again until
-it is found empty, that buckets take turns, and that a bucket held by a page of this worker is
-skipped. Pure. Known limit: a row that appears behind a cursor (a replayed dead letter without a
-position) is found by the next survey.
+Promises that no cursor passes a row that may still be committed, that a bucket is read until it is
+found empty, and that buckets take turns. Known limit: a row that appears behind a cursor (a
+replayed dead letter without a position) waits for the next survey.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,11 +23,7 @@ class Arrivals:
     held: set[Bucket] = field(default_factory=set)
 
     def survey(self, seen: Iterable[tuple[Bucket, int]], complete: Sequence[int]) -> None:
-        """Take all buckets that have rows, with their first ids: cursors go back to these.
-
-        complete: the bound of each bucket, as it was before the survey. Above the bound, ids before
-        the first id seen may still be committed, so no cursor goes there.
-        """
+        """Set cursors to the first ids, at most to `complete`: the bounds before the survey."""
         if len(self.after) > _MOST_IDLE:
             self.after.clear()
         self.next = dict(seen)
@@ -37,7 +31,6 @@ class Arrivals:
             self.after[bucket] = min(first - 1, complete[bucket[1]])
 
     def look(self, found: Iterable[tuple[Bucket, int]]) -> None:
-        """Take buckets that have rows behind their cursors, with their first ids."""
         for bucket, first in found:
             if bucket in self.after and bucket not in self.held:
                 self.next[bucket] = first
@@ -48,11 +41,9 @@ class Arrivals:
         return ready[:most]
 
     def free(self) -> list[tuple[Bucket, int]]:
-        """Buckets that may have rows and are not held by a page of this worker."""
         return [(bucket, first) for bucket, first in self.next.items() if bucket not in self.held]
 
     def hold(self, buckets: Iterable[Bucket]) -> None:
-        """Mark buckets as held by a page of this worker."""
         self.held.update(buckets)
 
     def release(self, buckets: Iterable[Bucket]) -> None:
@@ -66,10 +57,8 @@ class Arrivals:
                 self.next[bucket] = self.after[bucket] + 1
 
     def empty(self, bucket: Bucket) -> None:
-        """Note that a read found no more rows in the bucket."""
         self.next.pop(bucket, None)
 
     def forget(self) -> None:
-        """Forget the server's rows, as after a failover."""
         self.after.clear()
         self.next.clear()

@@ -1,9 +1,7 @@
 """Retry policies: the wait before the next attempt, and the last attempt (design, section 7).
 
-Promises: `attempts` is the number of executions, not of repetitions (R0.41), and fits a row's
-counter; a wait is finite for every attempt; the wait counts from now, never from the old time.
-Known limit: a policy decides for each row; it does not see that all rows fail. A circuit breaker
-does.
+`attempts` counts executions, not repetitions (R0.41). A wait is finite, and counts from now. Known
+limit: a policy does not see that all rows fail; a circuit breaker does.
 """
 
 from __future__ import annotations
@@ -34,8 +32,6 @@ class Rng(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Policy:
-    """The common part of all policies; they differ in `_wait`."""
-
     attempts: int = 15
     jitter: Jitter = "full"
     max_age: Duration | None = None
@@ -61,7 +57,6 @@ class _Policy:
         return wait if least == wait else rng.uniform(least, wait)
 
     def is_permanent(self, error: BaseException) -> bool:
-        """Whether the error's type, or one of its base types, is declared as permanent."""
         kinds = type(error).__mro__
         names = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
         return any(
@@ -70,7 +65,6 @@ class _Policy:
         )
 
     def is_exhausted(self, attempt: int, age: timedelta) -> bool:
-        """Whether execution number `attempt` of a row of this `age` was the last one allowed."""
         too_old = self.max_age is not None and age >= duration.parse(self.max_age)
         return attempt >= self.attempts or too_old
 
@@ -91,8 +85,6 @@ class _Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Growing(_Policy):
-    """A wait that grows from `base` up to `cap`."""
-
     base: Duration = timedelta(seconds=2)
     cap: Duration = timedelta(hours=1)
 
@@ -172,15 +164,11 @@ _KINDS: dict[str, type[Policy]] = {
 
 
 def policy_from(mapping: Mapping[str, object]) -> Policy:
-    """A policy from TOML (`kind`, `base`, …); missing values are taken from `Exponential()`."""
     return override(Exponential(), mapping)
 
 
 def override(policy: Policy, mapping: Mapping[str, object]) -> Policy:
-    """`policy` with the values of a mapping; another `kind` keeps only fields that both kinds have.
-
-    Raises UsageError for an unknown key or kind, and for a value that the policy refuses.
-    """
+    """Another `kind` keeps fields that both have. Raises UsageError for a bad key or value."""
     name = mapping.get("kind", type(policy).__name__.lower())
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:

@@ -1,10 +1,8 @@
 """The limits of each kind of column, checked before the database is asked.
 
-Owns one check for each kind of column; a check returns the problem of a value that is not None, or
-None; `refuse` turns a problem into an error. Promises: a value that passes here passes the table's
-constraints, so a bad value costs a clear error and not the caller's transaction. No problem text
-holds the value. Known limits: the rules exist here and in the migrations; tests write each limit to
-the database. A number such as 1e300 in headers counts in the database with all its digits.
+A check returns the problem of a value, or None; the text never holds the value. A value that passes
+here passes the table's constraints. Known limits: the rules exist here and in the migrations; a
+number such as 1e300 in headers counts in the database with all its digits.
 """
 
 import json
@@ -28,7 +26,6 @@ _END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def text(value: object) -> str | None:
-    """Text that PostgreSQL can hold."""
     if not isinstance(value, str):
         return f"must be a str, not {type(value).__name__}"
     if "\0" in value:
@@ -70,7 +67,6 @@ def plain(value: object) -> str | None:
 
 
 def refuse(what: str, problem: str | None) -> None:
-    """Raise UsageError for the problem that a check found."""
     if problem is not None:
         raise UsageError(f"{what} {problem}.")
 
@@ -92,7 +88,6 @@ def headers(encoded: str) -> str | None:
 
 
 def key(value: object) -> str | None:
-    """An ordering key, a unique key or a dedup key: text of 1 to 255 bytes."""
     return name(value)
 
 
@@ -107,13 +102,11 @@ def message_id(value: object) -> str | None:
 
 
 def mode(value: object) -> str | None:
-    """The mode of a topic."""
     known = value in get_args(Mode)
     return None if known else "must be 'single', 'sequential' or 'batch'"
 
 
 def on_conflict(value: object) -> str | None:
-    """The treatment of a command whose unique key is taken."""
     known = value in get_args(OnConflict)
     return None if known else "must be 'keep', 'replace' or 'reject'"
 
@@ -126,21 +119,18 @@ def uuid(value: object) -> str | None:
 
 
 def small(value: object) -> str | None:
-    """A whole number that fits into a smallint."""
     if isinstance(value, bool) or not isinstance(value, int):
         return f"must be an int, not {type(value).__name__}"
     return None if value in _SMALLINTS else "must lie between -32768 and 32767"
 
 
 def count(value: object) -> str | None:
-    """A smallint from 1: a version, a number of attempts."""
     if problem := small(value):
         return problem
     return None if value in _COUNTS else "must be 1 or more"
 
 
 def time(value: object) -> str | None:
-    """A time that names its zone, between 1970 and 9999."""
     if not isinstance(value, datetime):
         return f"must be a datetime, not {type(value).__name__}"
     if value.utcoffset() is None:

@@ -1,11 +1,9 @@
-"""The daily statement: for each source, the events received on a day and their fates, added up.
+"""The daily statement: for each source, a day's received events and their fates, added up.
 
-Owns the sum, *received = duplicates + succeeded + dead + dismissed + cancelled + erased + still
-open*, and the names of findings. Promises that the received rows of a day are counted once, when it
-is closed: rows that are missing later are a difference, and so are surplus rows. Known limit: a row
-that was lost before its day was closed is known only through another record: the receipts of
-webhooks, the positions of brokers' streams.
-*See:* `inboxd.maintenance.daily_statement`, which makes it; docs/statement.md.
+The sum: *received = duplicates + succeeded + dead + dismissed + cancelled + erased + still open*.
+The received rows of a day are counted once, when it is closed: rows missing later are a difference,
+and so are surplus rows. Known limit: a row that was lost before its day was closed is known only
+through another record: receipts of webhooks, positions of streams (docs/statement.md).
 """
 
 from collections import Counter
@@ -73,7 +71,6 @@ class StatementFinding(NamedTuple):
 
 
 def fate_of(status: str) -> str:
-    """The fate of a row of history."""
     return _FATE_OF.get(status, status)
 
 
@@ -86,10 +83,7 @@ def add_up(
     moves: Mapping[LineKey, int],
     duplicates: Mapping[LineKey, int],
 ) -> dict[LineKey, StatementLine]:
-    """The lines of days that are closed, or are being closed now.
-
-    counted: the counts of closed days. moves: rows by which the received events became more later.
-    """
+    """moves: rows by which the received events became more later."""
     found: dict[LineKey, StatementLine] = {}
     for key in sorted({*counted, *fates, *moves, *duplicates}):
         if key.day not in closed and key.day not in closing:
@@ -101,7 +95,6 @@ def add_up(
 
 
 def differences(lines: Mapping[LineKey, StatementLine]) -> Iterator[StatementFinding]:
-    """The findings of lines that do not add up."""
     for key, line in lines.items():
         if line.difference > 0:
             told = "were received and are missing now: deleted, or an older state was restored"

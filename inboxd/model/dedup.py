@@ -1,8 +1,6 @@
 """Windows of dedup keys: how long they are kept.
 
-Promises: where two windows apply, the longer one counts. Known limit: an event whose key was
-forgotten counts as new, so a window must exceed the longest time after which a producer repeats an
-event (R1.15).
+Known limit: an event whose key was forgotten is new: windows must exceed late repeats (R1.15).
 """
 
 from collections.abc import Mapping
@@ -12,11 +10,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows by topic and by source, and a default.
-
-    If both have a window, the longer one counts: keeping a key too long costs space, forgetting it
-    too early makes an effect happen twice.
-    """
+    """The longer one counts: a spare key costs space, a forgotten one repeats an effect."""
 
     default: timedelta
     sources: Mapping[str, timedelta] = field(default_factory=dict)

@@ -1,8 +1,4 @@
-"""The difference between two texts, line by line, for display.
-
-Pure. Known limit: lines are matched up to `_MOST_MATCHED`.
-*See:* `operations/edits.py`, `admin/screens/actions/payload.py`.
-"""
+"""The difference between two texts, line by line, for display."""
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
@@ -12,11 +8,7 @@ _MOST_MATCHED: Final = 1_000  # lines
 
 
 def difference(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """The lines of both texts, each with -, + or a space; empty if the texts are equal.
-
-    If there are more lines than `_MOST_MATCHED`, all lines between the first and the last
-    difference count as changed.
-    """
+    """Each line has -, + or a space. Above `_MOST_MATCHED` lines, the whole middle is changed."""
     before, after = old.splitlines(), new.splitlines()
     if before == after:
         return
@@ -28,7 +20,6 @@ def difference(old: str, new: str) -> Iterator[tuple[str, str]]:
 
 
 def _alike(some: Sequence[str], others: Sequence[str]) -> int:
-    """The number of equal lines at the beginning."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((n for n, (one, other) in pairs if one != other), min(len(some), len(others)))
 

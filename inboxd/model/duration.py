@@ -1,8 +1,6 @@
 """Durations that carry their unit: "30s", "1h30m", "250ms", "2d", or a timedelta.
 
-Promises: a bare number is refused, because its unit is unknown; `parse(write(x)) == x`; nothing is
-ever rounded.
-Known limit: a hundred years at most, since later times do not fit everywhere.
+A bare number is refused; nothing is rounded. Known limit: a hundred years at most.
 """
 
 from __future__ import annotations
@@ -44,7 +42,6 @@ def seconds(value: Duration) -> float:
 
 
 def write(value: timedelta) -> str:
-    """The shortest text that `parse` reads back: "1h30m", "250ms", "0s"."""
     rest = value // timedelta(microseconds=1)
     parts = []
     for unit, size in _MICROSECONDS.items():

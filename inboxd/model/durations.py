@@ -1,11 +1,9 @@
 """The durations of many rows: their sum, their maximum, and a histogram in log buckets.
 
-Owns the one table of bounds: the first bucket ends at a millisecond, each further bucket is twice
-as wide, and the last holds all durations from 18 hours on. Arrays in the database have the same
-order, and end with the last bucket that is not 0. Promises that addition is exact, in any order and
-portions; and that a percentile lies in the bucket of the true percentile: it is at most twice, and
-at least half of that; in the first bucket it is off by less than a millisecond; in the last it is
-at most the maximum.
+The first bucket ends at a millisecond, each further one is twice as wide, the last holds all from
+18 hours on. Arrays in the database have the same order, and end with the last bucket that is not 0.
+Addition is exact, in any order. A percentile is between half and twice the true one; in the first
+bucket it is off by less than a millisecond; in the last it is at most the maximum.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,7 +25,6 @@ class Durations:
     def __init__(
         self, total: float = 0.0, maximum: float = 0.0, histogram: Sequence[int] = ()
     ) -> None:
-        """Begin with durations that were counted already."""
         self.total = total
         self.maximum = maximum
         self.histogram = list(histogram)
@@ -47,11 +44,9 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """The number of durations in the histogram."""
         return sum(self.histogram)
 
     def fold(self, ordered: list[float], total: float) -> None:
-        """Add sorted durations, whose sum is `total`."""
         histogram, at, end = self.histogram, 0, len(ordered)
         self.total += total
         self.maximum = max(self.maximum, ordered[-1])
@@ -70,10 +65,7 @@ class Durations:
         self.histogram = [mine + its for mine, its in both]
 
     def percentile(self, share: float) -> float | None:
-        """The duration that this share does not exceed: 0.95 is the 95th percentile. None: no data.
-
-        Within a bucket, durations are assumed to be spread evenly on a logarithmic scale.
-        """
+        """share: such as 0.95. None: no data. Within a bucket, a logarithmic scale is assumed."""
         rank, before = max(1, ceil(share * self.count)), 0
         for bucket, count in enumerate(self.histogram):
             if count and before + count >= rank:

@@ -1,8 +1,6 @@
 """An endpoint as workers know it, and the rules for its name, URL, types and secrets.
 
-Promises that no representation and no check's answer holds a secret. Known limit: an endpoint is a
-snapshot of its row; a write names the version that it changes. *See:* `store/endpoints.py`, which
-reads and writes them.
+No representation or answer holds a secret. A snapshot: a write names the version it changes.
 """
 
 import base64
@@ -27,7 +25,6 @@ AT_ONCE = 10
 
 
 def is_of_deliveries(queue: str) -> bool:
-    """Whether it is an endpoint's queue."""
     return queue.startswith(QUEUE)
 
 
@@ -41,11 +38,10 @@ DisabledBy: TypeAlias = Literal["operator", "failures", "gone", "settings"]
 
 @dataclass(frozen=True, slots=True)
 class WrittenEndpoint:
-    """The row of an endpoint.
+    """secrets: newest first. rate: such as "10/s".
 
-    secrets: the signing secrets, newest first. failing: seconds for which it has been failing;
-    disable_after: seconds of failing after which it is disabled. succeeded: seconds since the last
-    success that was written. rate: such as "10/s".
+    failing: seconds for which it has been failing; disable_after: seconds of failing after which it
+    is disabled. succeeded: seconds since the last success that was written.
     """
 
     name: str
@@ -70,7 +66,6 @@ _TYPE = re.compile(r"\*|[^\s*]+|[^\s*]+\.\*")
 
 
 def name_problem(name: str) -> str | None:
-    """The problem of an endpoint's name, if it has one."""
     if _NAME.fullmatch(name):
         return None
     return (
@@ -105,14 +100,12 @@ def message_id_problem(message_id: str) -> str | None:
 
 
 def type_problem(type_: str) -> str | None:
-    """The problem of a type that an endpoint subscribes to, if it has one."""
     if _TYPE.fullmatch(type_) and len(type_.encode()) <= _LONGEST_TYPE:
         return None
     return 'must be a type such as "user.created", "user.*" for a whole prefix, or "*" for all'
 
 
 def secret_problem(secret: str) -> str | None:
-    """The problem of a secret, if it has one; the text holds no part of the secret."""
     try:
         raw = base64.b64decode(secret.removeprefix(SECRET), validate=True)
     except ValueError:
@@ -127,7 +120,6 @@ def made_secret() -> str:
 
 
 def endpoint_state(row: Mapping[str, Any]) -> str:
-    """The endpoint's state: ok, failing or disabled."""
     if not row["enabled"]:
         return "disabled"
     return "ok" if row["failing_since"] is None else "failing"

@@ -9,14 +9,12 @@ from inboxd.model.frames import own_frames
 
 
 def origin(point: EntryPoint) -> str:
-    """The distribution of an entry point, for people."""
     dist = point.dist
     name = f"{dist.name} {dist.version}" if dist else "unknown distribution"
     return f"{name}, entry point {point.name} = {point.value}"
 
 
 def why(error: BaseException, module: str) -> str:
-    """Why the code of an entry point failed, and at which line of the plugin's own code."""
     kind = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename is not None:
         line = error.text or linecache.getline(error.filename, error.lineno or 0)

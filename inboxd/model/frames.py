@@ -1,8 +1,4 @@
-"""The frames of a plugin in a traceback, without the frames of the code around it.
-
-Owns the definition of a plugin's frame: it belongs to a module below the plugin's top-level
-package. Known limit: modules that the plugin imports from another distribution do not count.
-"""
+"""The frames of a plugin in a traceback: of modules below the plugin's top-level package."""
 
 from __future__ import annotations
 
@@ -17,10 +13,7 @@ def own_frames(error: BaseException, package: str) -> traceback.StackSummary:
 
 
 def place_of(error: BaseException, package: str) -> str | None:
-    """File, line and function of the package's innermost frame; None if it has none.
-
-    Reads no file.
-    """
+    """None: the package has no frame. Reads no file."""
     found = list(_own(error.__traceback__, package))
     if not found:
         return None

@@ -1,15 +1,11 @@
 """The id up to which arrivals of each bucket may be read, although producers commit late.
 
-Producers of one key draw ids in one order and may commit in another. Each producer holds a shared
-lock of its topic and its bucket, from before it draws an id until its transaction has ended. Owns
-the decision which ids are complete: a reading is the sequence's newest value and, read after it,
-the holders of each lock. Once all transactions that held a bucket and the topic at a reading have
-ended, every id up to that reading's value is visible there or gone for good. Promises that a reader
-never misses a row that commits later, if it takes no id above the bound of its bucket, in a
-statement that begins after the reading was taken in; that under constant load the bound still
-advances, since later producers draw larger ids; and that a producer does not hold up topics to
-which it does not write. Pure. Known limit: a producer's open transaction holds up its buckets, in
-all topics to which it writes, for as long as it is open.
+Each producer holds a shared lock of its topic and its bucket, from before it draws an id until its
+transaction has ended. A reading is the sequence's newest value and, read after it, the holders of
+each lock. Once all transactions that held a bucket and the topic at a reading have ended, every id
+up to that reading's value is visible there or gone for good. A reader that takes no id above the
+bound of its bucket, in a statement that begins after the reading was taken in, never misses a row.
+Known limit: a producer's open transaction holds up its buckets, in all topics to which it writes.
 """
 
 from collections.abc import Mapping
@@ -26,20 +22,13 @@ _NO_TOPICS: frozenset[str] = frozenset()
 
 
 class Holding(NamedTuple):
-    """The locks of a transaction: its buckets, and its topics, or ANY_TOPIC."""
-
     buckets: frozenset[int]
     topics: frozenset[str] = frozenset({ANY_TOPIC})
 
 
 @dataclass(frozen=True, slots=True)
 class HorizonReading:
-    """One reading of the server.
-
-    server: identifies the server's current run. newest: the largest id that was drawn, read before
-    the holders. holders: the transactions that hold locks, and their locks. held: topics that take
-    in waiting events, in front of new arrivals (ADR 18).
-    """
+    """server: its identity. newest: read before the holders. held: topics in intake (ADR 18)."""
 
     server: Any
     newest: int
@@ -56,8 +45,6 @@ class _Open(NamedTuple):
 
 
 class Horizon:
-    """The bound of each bucket, computed from readings in their order."""
-
     def __init__(self) -> None:
         self._server: Any = None
         self._newest = 0
@@ -85,17 +72,13 @@ class Horizon:
         return found
 
     def forget(self) -> None:
-        """Forget all readings: the server may be a different one."""
         self._server = None
         self._newest = 0
         self._open.clear()
         self._topics.clear()
 
     def take(self, reading: HorizonReading) -> bool:
-        """Take in a reading; False: the server is a different one, or its ids were rewound.
-
-        In that case all earlier readings are forgotten, and this reading is the first.
-        """
+        """False: another server, or rewound ids; earlier readings are forgotten."""
         same = reading.server == self._server and reading.newest >= self._newest
         same = same or self._server is None
         if not same:

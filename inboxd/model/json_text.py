@@ -1,8 +1,7 @@
 """JSON as text: validation and indentation that keep every number as it is written.
 
-Promises that no number passes through a double, so that none loses a digit, and that a refusal
-names the place and quotes nothing. Pure. Known limit: PostgreSQL's own limits of JSON, such as a
-number's range, are not checked.
+A refusal names the place and quotes nothing. Known limit: PostgreSQL's own limits of JSON, such as
+a number's range, are not checked.
 """
 
 import json

@@ -1,9 +1,7 @@
 """Turns of the ordering keys of a queue that may have something to run.
 
-Owns the order of turns: a key that was asked returns to the end only when a row of it has ended, so
-each key gets an equal share however long its line is. Pure. Promises that a key is in the order at
-most once. Known limit: only keys that were added are known; further keys are looked for from time
-to time.
+A key that was asked returns to the end only when a row of it has ended, so each key gets an equal
+share however long its line is. Known limit: further keys are looked for from time to time.
 """
 
 from collections import deque
@@ -22,20 +20,17 @@ class KeyRoundRobin:
         return len(self._round)
 
     def add(self, keys: Iterable[str]) -> None:
-        """Append keys that may have something to run."""
         for key in keys:
             if key not in self._known:
                 self._known.add(key)
                 self._round.append(key)
 
     def take(self, most: int) -> list[str]:
-        """Remove and return the next keys, at most `most`."""
         taken = [self._round.popleft() for _ in range(min(most, len(self._round)))]
         self._known.difference_update(taken)
         return taken
 
     def put_back(self, keys: Sequence[str]) -> None:
-        """Return keys that could not be used to the front."""
         fresh = [key for key in keys if key not in self._known]
         self._known.update(fresh)
         self._round.extendleft(reversed(fresh))
@@ -46,9 +41,5 @@ RUN = 16
 
 
 def share(room: int, keys: int, longest: int) -> int:
-    """How many rows to claim of each key, given the room for rows.
-
-    longest: how many rows of one key may be leased together. A few keys share the room; with many,
-    the first keys fill it, and further keys come next.
-    """
+    """longest: how many rows of one key may be leased together. A few keys share the room."""
     return min(longest, max(RUN, -(-room // max(1, keys))))

@@ -1,9 +1,8 @@
 """Lanes: where claims look for due rows, and their cursors.
 
 A lane is a (topic, type) of events or a (queue, type, priority) of commands, so that rows that are
-paused, over a limit or served by other workers are skipped without a scan. Promises that a cursor
-never stands behind a claimed row: a claim that starts there passes no dead index entry twice. Known
-limit: a row that commits behind a cursor waits for the next sweep.
+paused, over a limit or served by other workers are skipped without a scan. A claim from the cursor
+passes no dead index entry twice. Known limit: a row behind a cursor waits for the next sweep.
 """
 
 from dataclasses import dataclass, field
@@ -26,18 +25,16 @@ class Lane:
         self.after_at, self.after_id = run_at, row_id
 
     def rewind(self, run_at: float | None = None, row_id: int | None = None) -> None:
-        """Move the cursor back to the oldest row: to its place, if that is known."""
         self.after_at = BEGINNING if run_at is None else run_at
         self.after_id = 0 if row_id is None else row_id - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A lane in a survey; all times are seconds by the database's clock.
+    """All times are seconds by the database's clock; None: no such row.
 
-    oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
-    due; None: it has no further row. run_at and id: the place of its first row, if that was asked
-    for.
+    oldest: how long its oldest due row has waited. next: until its next row is due. run_at and id:
+    the place of its first row, if that was asked for.
     """
 
     key: Key
@@ -53,15 +50,10 @@ _MOST_IDLE_LANES = 500
 
 @dataclass(slots=True)
 class Lanes:
-    """The lanes that this worker knows, in the order of the next claim."""
-
     _lanes: dict[Key, Lane] = field(default_factory=dict)
 
     def sweep(self, seen: list[Sighting]) -> bool:
-        """Rewind lanes that have due rows to the first row seen; returns whether there are any.
-
-        Lanes without due rows keep their cursors: their next row is claimed at once.
-        """
+        """Rewind lanes that have due rows; returns whether any has. Others keep their cursors."""
         due = [sighting for sighting in seen if sighting.oldest is not None]
         if len(self._lanes) > _MOST_IDLE_LANES:
             self._lanes.clear()
@@ -70,7 +62,6 @@ class Lanes:
         return bool(due)
 
     def forget(self) -> None:
-        """Forget all lanes: after a failover the server may be a different one."""
         self._lanes.clear()
 
     def ordered(self) -> list[Lane]:
@@ -78,6 +69,5 @@ class Lanes:
         return list(self._lanes.values())
 
     def took(self, lane: Lane) -> None:
-        """Move a lane that had its turn to the end."""
         if self._lanes.pop(lane.key, None) is not None:
             self._lanes[lane.key] = lane

@@ -1,7 +1,6 @@
 """The statuses of events and commands, and the only legal moves between them (promise 8).
 
-Owns the table with which the SQL functions and the documentation's state diagram are compared.
-Known limit: it knows statuses, not rows; the settling SQL decides whether a move happens.
+Tests compare SQL and the diagram with it. The settling SQL decides whether a move happens.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from types import MappingProxyType
 
 
 class Status(StrEnum):
-    """The state of a row (design, section 2)."""
-
     PENDING = "pending"
     WAITING = "waiting"
     RUNNING = "running"

@@ -1,8 +1,7 @@
 """The creator of a row, and the story that it belongs to.
 
-Owns identities: origin, correlation id, causation id, and the time-ordered UUIDs of rows.
-Promises: every descendant of a row carries the same correlation id.
-Known limit: two UUIDs made within a quarter of a microsecond of each other may sort either way.
+Every descendant of a row carries the same correlation id. Known limit: two UUIDs made within a
+quarter of a microsecond of each other may sort either way.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from uuid import UUID
 
 
 class OriginKind(StrEnum):
-    """The kinds of creators of a command (design, section 4)."""
-
     EVENT = "event"
     COMMAND = "command"
     BATCH = "batch"
@@ -32,8 +29,6 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The creator of a row: its kind, and the `id` of the creating row, if there is one."""
-
     kind: OriginKind
     id: int | None = None
 
@@ -66,9 +61,7 @@ _TIME_ORDERED, _UUID_TEXT = 7, 36
 def story_age(correlation_id: str | None, born: float | None, age: float) -> float | None:
     """The age in seconds of a row's story; None: its correlation id holds no time.
 
-    born: when the row was created, in seconds since the epoch, and age: how long ago that is, both
-    by the database. A row without a correlation id begins the story. A webhook's story begins when
-    its receiver received it, by the receiver's clock; a producer's when its row was made.
+    born: epoch seconds, by the database. A webhook's story begins by its receiver's clock.
     """
     if correlation_id is None:
         return age
@@ -87,10 +80,7 @@ os.register_at_fork(after_in_child=_random.seed)
 
 
 def _uuid7() -> UUID:
-    """RFC 9562, section 6.2, method 3: milliseconds, 12 bits of their fraction, 62 random bits.
-
-    The bits need not be secret, so no system call is spent on them.
-    """
+    """RFC 9562, section 6.2, method 3. The bits need not be secret: no system call is made."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = (nanoseconds << 12) // 1_000_000
     return UUID(
@@ -99,11 +89,7 @@ def _uuid7() -> UUID:
 
 
 def uuid7s(count: int) -> list[UUID]:
-    """Several UUIDs in ascending order, in a third of the time: they share one call for randomness.
-
-    They are made like `uuid7`, but each fraction is one more than the last, also if the clock
-    changes meanwhile.
-    """
+    """In ascending order, in a third of the time: they share one call for randomness."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     first = milliseconds << 12 | (nanoseconds << 12) // 1_000_000
     tails = struct.unpack(f"{count}Q", os.urandom(8 * count))

@@ -1,9 +1,8 @@
 """Passwords in text that others will read: a log line, a stored error, a command line's output.
 
-Owns the masking. Promises: when in doubt it hides too much, a password that is cut off is hidden,
-too, and its time is linear in the text's length.
-Known limit: a password is recognised by its place in a URL, after `password=` or as the quoted
-value of a quoted `"password":`, not by its look.
+In doubt it hides too much; a password that is cut off is hidden, too; its time is linear. Known
+limit: a password is recognised by its place in a URL, after `password=` or as the quoted value of a
+quoted `"password":`, not by its look.
 """
 
 import re
@@ -22,7 +21,6 @@ _NAMES_A_SECRET = re.compile(_SECRETS, re.IGNORECASE)
 
 
 def redact(text: str, at_most: int | None = None) -> str:
-    """Mask passwords of URLs, parameters and quoted fields in the first `at_most` characters."""
     is_cut = at_most is not None and len(text) > at_most
     if is_cut:
         # the text after the cut would distinguish a password from a port
@@ -37,7 +35,6 @@ def redact(text: str, at_most: int | None = None) -> str:
 
 
 def _without_value(field: re.Match[str]) -> str:
-    """Remove the value of a field that has the name of a secret."""
     return f"{field[1]}{MASK}" if _NAMES_A_SECRET.search(field[3]) else field[0]
 
 

@@ -1,7 +1,4 @@
-"""Names of the measures that charts show.
-
-*See:* `operations/charts.py`, which computes them.
-"""
+"""Names of the measures that charts show."""
 
 from typing import Literal
 

@@ -1,7 +1,4 @@
-"""Messages of brokers, and the events in them.
-
-Known limit: nothing is checked here, as in `receipt.py`.
-"""
+"""Messages of brokers, and the events in them; nothing is checked here."""
 
 from __future__ import annotations
 
@@ -16,9 +13,8 @@ from inboxd.model.receipt import ReceivedEvent
 class ReceivedMessage:
     """One message. For several topics, several events share one event id.
 
-    stream, position, identity: its place, as in `IncomingMessage`. body: the part that is kept.
-    occurred_at: None if the message does not name it. other_id: for its events, whose id the sender
-    chose, if an unsettled event has that id already; None: such an event is the same message.
+    stream, position, identity: as in `IncomingMessage`. other_id: for its events, if an unsettled
+    event has the id that the sender chose; None: such an event is the same message.
     """
 
     stream: str

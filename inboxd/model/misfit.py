@@ -1,9 +1,6 @@
 """Messages about invalid values, for settings, payloads and the command line.
 
-Owns a message for each kind of error of the library that parses values, so that users do not see
-the library's own ("Input should be a valid integer"). Promises that no own message contains a part
-of the value. Known limit: an error of a kind that a newer library adds has the library's message,
-of which only the beginning is replaced.
+They replace the library's, and hold no part of the value; for kinds of newer libraries in part.
 """
 
 import re
@@ -122,5 +119,4 @@ def misfit(kind: str, context: Mapping[str, Any] | None) -> str | None:
 
 
 def in_other_words(message: str) -> str:
-    """Return the library's message with a plain beginning."""
     return _BEGINNING.sub(lambda found: "" if found[0].startswith("Value") else "must ", message, 1)

@@ -1,8 +1,4 @@
-"""Points in time as people write them: "2h" before now, or a time in ISO 8601.
-
-Promises: any other text is refused with a remedy.
-Known limit: times relative to now use this machine's clock.
-"""
+"""Points in time as people write them: "2h" before now by this machine's clock, or ISO 8601."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -11,18 +7,12 @@ from inboxd.model import duration
 
 
 def read_since(text: str, zone: tzinfo | None = None) -> datetime:
-    """Read a time: a duration before now ("2h"), or ISO 8601.
-
-    zone: the zone of a time without one; None: this machine's zone. Raises UsageError.
-    """
+    """A duration before now ("2h"), or ISO 8601. zone None: this machine's. Raises UsageError."""
     return _read(text, -1, zone)
 
 
 def read_back(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
-    """Read a time like `read_since`; a duration is returned for callers with another clock.
-
-    Raises UsageError.
-    """
+    """Like `read_since`, but a duration stays one, for other clocks. Raises UsageError."""
     try:
         return with_zone(datetime.fromisoformat(text), zone).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -39,7 +29,6 @@ def read_until(text: str, zone: tzinfo | None = None) -> datetime:
 
 
 def with_zone(at: datetime, zone: tzinfo | None) -> datetime:
-    """Return the time, with this zone if it has none."""
     return at if at.tzinfo else at.replace(tzinfo=zone)
 
 

@@ -1,9 +1,6 @@
 """Payload classes that name their event or command type.
 
-Owns the class attributes `inboxd_event`, `inboxd_command` and `inboxd_version`, and how they are
-read. Promises: such a class needs no import of inboxd, so services and plugins may share it, and
-type checkers see from it whether it can be emitted or sent.
-Known limit: a subclass inherits them, like any attribute.
+They need no import of inboxd, so services and plugins may share them. A subclass inherits names.
 """
 
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -13,26 +10,18 @@ from inboxd.model import checks
 
 
 class EventPayload(Protocol):
-    """An object whose class names its event type: `inboxd_event: ClassVar[str] = "order.paid"`.
-
-    `inboxd_version: ClassVar[int]` is the schema version, if it is not 1.
-    """
+    """Its class names the type: `inboxd_event: ClassVar[str] = "order.paid"`, `inboxd_version`."""
 
     inboxd_event: ClassVar[str]
 
 
 class CommandPayload(Protocol):
-    """An object whose class names its command type: `inboxd_command: ClassVar[str] = "shop.pay"`.
-
-    `inboxd_version: ClassVar[int]` is the schema version, if it is not 1.
-    """
+    """Its class names the type: `inboxd_command: ClassVar[str] = "shop.pay"`, `inboxd_version`."""
 
     inboxd_command: ClassVar[str]
 
 
 class Named(NamedTuple):
-    """The type and version of a payload class."""
-
     type: str
     schema_version: int
 

@@ -1,10 +1,8 @@
 """Notices: causes of trouble, found in a sample of the waiting rows.
 
-Owns the decision whether a cause exists, or whether that is unknown. Promises that a notice never
-causes another: events of notices, and their topic, are ignored; and that a cause that merely was
-not counted is not reported as gone. Known limits: a sample counts up to a bound, so a figure may be
-"at least"; a cause that comes and goes between two samples is not seen; webhooks that carry notices
-are commands like any others.
+A notice never causes another: events of notices, and their topic, are ignored. A cause that merely
+was not counted is not reported as gone. Known limits: a figure may be "at least"; a cause that
+comes and goes between two samples is not seen; webhooks that carry notices are commands.
 """
 
 from collections import Counter
@@ -50,7 +48,6 @@ class NoticeRules(NamedTuple):
     most_keys: int
 
     def watches(self, cause: Cause) -> bool:
-        """Whether the settings ask for notices of this cause."""
         return {
             "dead letters": self.dead_letters,
             "blocked keys": self.blocked_keys,
@@ -86,7 +83,6 @@ def look(rules: NoticeRules, counts: Mapping[str, Any], breakers: Iterable[str])
 
 
 def sentence(cause: Cause, figures: CauseFigures, end: End | None = None) -> str:
-    """The cause in words: its extent, or how it ended."""
     what = _what(cause)
     if end == "unwatched":
         return f"{what}: no longer watched"

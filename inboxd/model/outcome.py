@@ -1,10 +1,8 @@
 """Outcomes: the consequence of a handler's end for its row.
 
-Owns the four outcomes, and the one decision from an error to an outcome. Promises: a failure's text
-can be stored unchanged (no NUL, valid UTF-8, bounded, passwords masked as in the log), and equal
-failures share a fingerprint; `decide` has no side effect and never raises. Known limit: apart from
-passwords and the DETAIL of a database driver, the text of a handler's own exception is stored
-unchanged: any other secret in it is shown.
+A failure's text can be stored unchanged (no NUL, valid UTF-8, bounded, passwords masked), equal
+failures share a fingerprint, and `decide` never raises. Known limit: apart from passwords and the
+DETAIL of a database driver, any secret in the text of a handler's exception is shown.
 """
 
 from __future__ import annotations
@@ -64,12 +62,10 @@ _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed: stored in `errors`, shown, and counted.
+    """error: "ExceptionType: message", at most 1,000 characters. kind: the exception's class name.
 
-    error: "ExceptionType: message", at most 1,000 characters. kind: the exception's class name.
-    traceback: its last frames, beginning at the handler's own, at most 4,000 characters.
-    fingerprint: equal for equal failures. path: the field of the payload that caused it, if there
-    is one.
+    traceback: from the handler's own frames on, at most 4,000 characters. fingerprint: equal for
+    equal failures. path: the field of the payload that caused it, if there is one.
     """
 
     error: str
@@ -96,8 +92,6 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """The row becomes a dead letter."""
-
     failure: Failure
 
 
@@ -115,11 +109,7 @@ Outcome = Succeeded | Unsuccessful
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The properties that separate failure groups, besides the traceback.
-
-    type: the row's. package: the top-level package of the handler; its innermost frame is the place
-    of an error, also of an error that a driver raised further in.
-    """
+    """It separates failure groups. package: of the handler; its innermost frame is the place."""
 
     type: str = ""
     package: str = ""
@@ -136,11 +126,7 @@ def decide(
     rng: Rng = random,
     site: Site = _NOWHERE,
 ) -> Unsuccessful:
-    """The outcome of `error`, after `attempts_made` executions that ended before this one.
-
-    `age` is the time since the row was created. Every exception of a handler is its own failure,
-    SystemExit included; a cancellation must not be passed here: the caller handles it.
-    """
+    """SystemExit is a failure, too. Never pass a cancellation: the caller handles it."""
     error = only_error(error)
     attempt = attempts_made + 1
     try:
@@ -188,7 +174,6 @@ def whole_traceback(error: BaseException) -> str:
 
 
 def _path(error: BaseException) -> str | None:
-    """The failed field of the payload; a payload's keys may have any length."""
     if not isinstance(error, PayloadError) or error.path is None:
         return None
     return redact(_storable(error.path), ERROR_LENGTH)
@@ -290,11 +275,10 @@ def _fingerprint(error: BaseException, kind: str, site: Site) -> str:
 
 
 def _place(error: BaseException, package: str) -> str | None:
-    """File, function and line of the package's innermost frame, or else the place of another frame.
+    """File, function, and a line counted from the function's first: edits above change nothing.
 
-    A line counts from the function's first line, so that edits above it change nothing; the class
-    name distinguishes methods of the same name. Frames outside the package have no line, and
-    inboxd's own frames are ignored: both change with an upgrade.
+    Frames outside the package have no line, and inboxd's own are ignored: they change with
+    upgrades.
     """
     anywhere = home = None
     for step in _frames(error.__traceback__):

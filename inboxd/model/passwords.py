@@ -1,10 +1,8 @@
-"""Password hashes: scrypt, in a form that other tools write, too.
+"""Password hashes: scrypt, as `$scrypt$ln=15,r=8,p=3$SALT$DIGEST`, which other tools write, too.
 
-Owns the text `$scrypt$ln=15,r=8,p=3$SALT$DIGEST`. Promises that comparing takes as long for a wrong
-password as for the right one, that a hash is refused if it is too cheap to guess, or needs more
-memory than a process should give, and that neither password nor hash is in a representation or an
-error.
-Known limit: one comparison takes a quarter of a second and 32 MiB, so it belongs in a thread.
+Comparing takes as long for a wrong password as for the right one. A hash is refused if it is too
+cheap to guess, or needs too much memory. Neither password nor hash is in a representation or an
+error. Known limit: one comparison takes a quarter of a second and 32 MiB: use a thread.
 """
 
 import hmac
@@ -76,7 +74,6 @@ _CHEAP: Final = PasswordHash(15, 8, 1, bytes(_SALT), bytes(_DIGEST))
 def hash_password(
     password: str, *, exponent: int = 15, blocks: int = 8, rounds: int = 3
 ) -> PasswordHash:
-    """Hash a password with a new salt."""
     empty = PasswordHash(exponent, blocks, rounds, secrets.token_bytes(_SALT), bytes(_DIGEST))
     return PasswordHash(exponent, blocks, rounds, empty.salt, empty._digest_of(password))  # noqa: SLF001 - its own
 
@@ -104,10 +101,7 @@ def read_password_hash(text: str) -> PasswordHash:
 
 
 def decoy(hashes: Iterable[PasswordHash]) -> PasswordHash:
-    """A hash that no password matches, as expensive as the most expensive of these.
-
-    It is not computed, since every reading of the settings makes one.
-    """
+    """No password matches it. As expensive as the dearest of these, and made without hashing."""
     dearest = max(hashes, key=lambda each: each.cost, default=_CHEAP)
     return PasswordHash(
         dearest.exponent,

@@ -1,8 +1,7 @@
 """The order in which lanes and limited queues of commands are claimed.
 
-Owns the turns within a level. Pure. Promises that smaller priorities are claimed first, and that
-within a level the lane or queue that was given rows last comes last, so that no queue starves
-another of its priority. Known limit: each worker has its own turns.
+Smaller priorities come first; within a level the lane or queue that was given rows last comes last,
+so no queue starves another of its priority. Known limit: each worker has its own turns.
 """
 
 import itertools
@@ -23,40 +22,31 @@ class Ask(NamedTuple):
 
 @dataclass(slots=True)
 class PriorityOrder:
-    """The priorities of queues, and the last turns."""
-
     priorities: Mapping[str, int]  # by queue; other queues have 0
     _last: dict[tuple[float, str], int] = field(default_factory=dict)
     _turns: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def reload(self, priorities: Mapping[str, int]) -> None:
-        """Replace the priorities while running."""
         self.priorities = priorities
 
     def of(self, lane: Lane) -> int:
-        """The level of a lane: the priority of its commands plus its queue's priority."""
         queue, _, priority = lane.key
         return int(priority or 0) + self.priorities.get(str(queue), 0)
 
     def together(self, lanes: Iterable[Lane]) -> list[Ask]:
-        """Lanes that are claimed together, level by level."""
         return [
             Ask(level, "", list(of_level))
             for level, of_level in itertools.groupby(sorted(lanes, key=self.of), self.of)
         ]
 
     def alone(self, queue: str, lanes: Iterable[Lane]) -> Ask:
-        """A claim of a queue by itself, with its lanes."""
         return Ask(self.priorities.get(queue, 0), queue, sorted(lanes, key=self.of))
 
     def rank(self, ask: Ask) -> tuple[float, int]:
-        """The sort key of claims, which are made in this order while there is room."""
         return ask.level, self._last.get(ask[:2], 0)
 
     def gave(self, ask: Ask) -> None:
-        """Note that a claim was given rows: its next turn comes after all others of its level."""
         self._last[ask[:2]] = next(self._turns)
 
     def forget(self) -> None:
-        """Forget all turns, as after a failover."""
         self._last.clear()

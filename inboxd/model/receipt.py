@@ -1,8 +1,4 @@
-"""Accepted HTTP requests, unchanged, and the events in them.
-
-Known limit: nothing is checked here; the payload of an event that is not broken is JSON that
-PostgreSQL can store (`storable.py`).
-"""
+"""Accepted HTTP requests, unchanged, and the events in them; nothing is checked here."""
 
 from __future__ import annotations
 
@@ -13,10 +9,9 @@ from uuid import UUID
 
 @dataclass(slots=True)
 class ReceivedEvent:
-    """An event to be written for one topic, or (topic None) for all topics of its type.
+    """payload, headers: JSON text. topic None: all topics of its type.
 
-    payload, headers: JSON text. broken: why it is a dead letter at once; its payload then has the
-    body as text or base64.
+    broken: why it is a dead letter at once; its payload then has the body as text or base64.
     """
 
     event_id: UUID
@@ -37,9 +32,8 @@ class ReceivedEvent:
 class Receipt:
     """One request. For several topics, several events share one event id.
 
-    receipt_id: version 7, made at reception, which is `received_at`. headers: JSON text with the
-    signature's headers and the headers that its source keeps, never Authorization or Cookie. hold:
-    the settings pause its source (only the database knows pauses by operators).
+    receipt_id: version 7, made at reception. headers: JSON text, never with Authorization or
+    Cookie. hold: the settings pause its source (only the database knows pauses by operators).
     """
 
     receipt_id: UUID

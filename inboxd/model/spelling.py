@@ -1,14 +1,10 @@
-"""The known name that an unknown one probably means.
-
-Owns how similar two names must be. Known limit: a name that is similar by chance is proposed, too.
-"""
+"""The known name that an unknown one probably means, or is similar to by chance."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most similar to `name`; None if no name is similar."""
     return next(iter(get_close_matches(name, [*known], n=1)), None)
 
 

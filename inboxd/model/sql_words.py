@@ -20,5 +20,4 @@ RESERVED = frozenset(
 
 
 def is_reserved(name: str) -> bool:
-    """Whether PostgreSQL reserves the word."""
     return name in RESERVED

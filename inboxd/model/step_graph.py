@@ -1,11 +1,8 @@
 """The drawing of a workflow's steps: in layers, folded if there are many.
 
-Owns the layout. Promises: each step is in one node; an arrow leads downwards, from the step that is
-waited for; a drawing has at most `MOST` nodes and `MOST_ARROWS` arrows, and states how many arrows
-are left out; it also ends for steps in a circle, which no checked workflow has. Cost grows linearly
-with steps and arrows.
-Known limit: arrows that cross a layer may pass behind its nodes.
-*See:* `model/workflow.py`, for the rules of a graph; `admin/screens/graphs.py`, which renders this.
+An arrow leads downwards, from the step that is waited for. A drawing has at most `MOST` nodes and
+`MOST_ARROWS` arrows, and states how many are left out; it also ends for steps in a circle. Known
+limit: arrows that cross a layer may pass behind its nodes.
 """
 
 from __future__ import annotations
@@ -27,10 +24,7 @@ _Key = Hashable
 
 @dataclass(frozen=True, slots=True)
 class StepNode:
-    """A step, or several similar ones. line, place: its position, place may be a half.
-
-    first, last: its layers. type: None, if they differ. alone: the step, if it is a single one.
-    """
+    """line, place: position; place may be a half. first, last: layers. type None: they differ."""
 
     line: int
     place: float
@@ -53,10 +47,7 @@ class StepArrow:
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
-    """A drawing. across: nodes in its widest line; lines: number of lines.
-
-    known: whether all edges are known; left_out: number of arrows that are not drawn.
-    """
+    """across: nodes in its widest line. known: all edges are known. left_out: arrows not drawn."""
 
     nodes: tuple[StepNode, ...]
     arrows: tuple[StepArrow, ...]
@@ -68,15 +59,11 @@ class StepGraph:
 
     @property
     def folded(self) -> bool:
-        """Whether some nodes stand for several steps."""
         return any(node.alone is None for node in self.nodes)
 
 
 def edges_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """The steps that each step waited for, with the conditions, by name.
-
-    For a step whose edges were not kept, only the steps that it still waits for.
-    """
+    """Prerequisites with conditions; if edges were not kept, only those still waited for."""
     names = {step["name"] for step in steps}
     found: dict[str, dict[str, str]] = {}
     for step in steps:
@@ -110,7 +97,6 @@ def layers_of(edges: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
 
 
 def draw(steps: Sequence[Mapping[str, Any]], most: int = MOST) -> StepGraph:
-    """Lay out the steps of a workflow, folded into at most `most` nodes."""
     edges = edges_of(steps)
     layers = layers_of(edges)
     keys = _folded(steps, layers, most)
@@ -145,11 +131,7 @@ def draw(steps: Sequence[Mapping[str, Any]], most: int = MOST) -> StepGraph:
 def _folded(
     steps: Sequence[Mapping[str, Any]], layers: Mapping[str, int], most: int
 ) -> dict[str, _Key]:
-    """The node of each step: its own, or a node that it shares with similar steps.
-
-    Similar steps have the same layer, status and type; or the same layer and status; or, with many
-    layers, they are in adjacent layers.
-    """
+    """Steps share a node by layer, status, type; then without type; then with adjacent layers."""
     if len(steps) <= most:
         return {step["name"]: step["name"] for step in steps}
     for power in count():
@@ -184,7 +166,6 @@ def _arrows(
 def _bands(
     groups: Mapping[_Key, Sequence[Mapping[str, Any]]], layers: Mapping[str, int]
 ) -> list[list[_Key]]:
-    """The nodes of each layer, or of folded layers."""
     found = defaultdict[int, list[_Key]](list)
     for key, steps in groups.items():
         # Folded layers share the number in their keys.

@@ -1,8 +1,7 @@
 """The search for values in a payload that JSON in PostgreSQL cannot store.
 
-It follows when an encoder refused a payload, or its text looks suspicious. Promises: a refusal
-names the field's path and the kind of the problem, never the value; every depth that a JSON reader
-accepts is searched. Known limit: a payload that contains itself raises RecursionError.
+It runs after an encoder refused a payload, or if a text looks suspicious. A refusal names the path
+and the problem, never the value. Known limit: a payload in itself raises RecursionError.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ _STEPS_NAMED = 6
 
 
 def refusal(value: object, plain: Callable[[Any], object]) -> PayloadError | None:
-    """The refusal of the first value that cannot be stored; None: all can be stored.
-
-    plain: the JSON form of an object of another class; raises TypeError if it has none.
-    """
+    """None: all can be stored. plain: the JSON form of another class; raises TypeError."""
     # An explicit stack: JSON may have more levels than Python has calls.
     levels: list[Iterator[_Entry]] = [iter([((), None, value)])]
     while levels:

@@ -1,8 +1,7 @@
 """The story of a row as a tree: its ancestors and descendants.
 
-Owns the tree's values and how it is built from rows. Promises: each row is in it once; the tree
-ends at its bounds, and counts the rows left out; rows that refer to each other in a circle end it,
-too. Known limit: it relies on causation ids, which a producer can set to anything.
+Each row is in it once; the tree ends at its bounds and at circles, and counts rows left out. Known
+limit: it relies on causation ids, which a producer can set to anything.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ ENDS = ("succeeded", "failed", "cancelled", "skipped")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One row of a story: an event, a command or a batch; or a receipt, which has the number 0.
+    """lane: topic, queue, or "batch" and "workflow". A receipt has the id 0.
 
-    lane: topic, queue, or "batch" and "workflow". counts: of a batch's members by their ends.
-    seconds: duration; for a batch, from its beginning to its end.
+    counts: of a batch's members by their ends. seconds: of a batch from its beginning to its end.
     """
 
     kind: str
@@ -61,7 +59,6 @@ class Member:
 
     @property
     def name(self) -> str:
-        """The row's name for people: "command 4711", "workflow 3"."""
         if self.kind == RECEIPT:
             return f"{RECEIPT} {self.uuid}"
         return f"{self.lane if self.kind == 'batch' else self.kind} {self.id}"
@@ -69,11 +66,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class StoryNode:
-    """A row in the tree, with the rows that it created, and counts of rows not shown.
-
-    hidden: count by status. unsure: there may be more than were counted. cut: its children were not
-    read, since the tree was large or deep enough.
-    """
+    """hidden: rows not shown, by status. unsure: maybe more. cut: its children were not read."""
 
     member: Member
     notes: tuple[str, ...] = ()
@@ -83,7 +76,6 @@ class StoryNode:
     cut: bool = False
 
     def walk(self) -> Iterator[StoryNode]:
-        """The node and all nodes below it."""
         todo = [self]
         while todo:
             node = todo.pop()
@@ -93,8 +85,6 @@ class StoryNode:
 
 @dataclass(slots=True)
 class Sketch:
-    """A tree that is being built, level by level."""
-
     top: Member
     members: dict[Key, Member] = field(default_factory=dict)
     children: dict[Key, list[Key]] = field(default_factory=dict)
@@ -117,7 +107,6 @@ class Sketch:
         return new
 
     def note(self, key: Key, text: str) -> None:
-        """Add a note to a row."""
         self.notes.setdefault(key, []).append(text)
 
     def draw(self) -> StoryNode:
@@ -139,7 +128,6 @@ class Sketch:
         return self.members[key].created_at, key
 
     def _hidden(self, member: Member, shown: Sequence[Member]) -> dict[str, int]:
-        """The number of children that are not shown, by status."""
         if member.counts is None:
             hidden = Counter(self.looked.get(member.key, {}))
             hidden.subtract(each.status for each in shown)

@@ -1,8 +1,6 @@
 """A story as a list of rows for programs, and as a diagram.
 
-Promises: each row is there once, and rows left out are counted; no text of a row ends a label of
-the diagram, or becomes HTML.
-*See:* `model/story.py`, for the tree.
+No text of a row ends a label of the diagram, or becomes HTML; rows left out are counted.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ def topic_of(member: Member) -> str:
 
 
 def rest_of(node: StoryNode) -> str:
-    """The children of a row that are not shown, in words."""
     if node.cut:
         return "…" if node.member.counts is None or node.member.counts["size"] else ""
     if not node.hidden:
@@ -40,7 +37,6 @@ def rest_of(node: StoryNode) -> str:
 
 
 def diagram(top: StoryNode) -> Iterator[str]:
-    """The lines of a Mermaid flowchart."""
     yield "flowchart TD"
     names = {node.member.key: f"{node.member.kind}{node.member.id}" for node in top.walk()}
     for node in top.walk():
@@ -57,7 +53,6 @@ def diagram(top: StoryNode) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text, so that it does not end a label or become HTML, Markdown or a formula."""
     return printable(text.translate(_ESCAPES))
 
 

@@ -1,8 +1,6 @@
 """A story as Markdown: a table of its times, and its diagram.
 
-Promises: each row is there once, and rows left out are counted; texts of rows stay plain text in
-every Markdown viewer.
-*See:* `model/story_times.py`, for the figures; `model/story_drawing.py`, for the diagram.
+Texts of rows stay plain text in every Markdown viewer; rows left out are counted.
 """
 
 import re
@@ -22,7 +20,6 @@ _TICKS: Final = re.compile(r"`+")
 
 
 def markdown(asked: Key, fall: Waterfall, *, earlier: bool = False) -> Iterator[str]:
-    """The lines of the Markdown page."""
     top = fall.rows[0].node
     name = next((row.node.member.name for row in fall.rows if row.node.member.key == asked), "")
     yield f"# Story of {name or top.member.name}"
@@ -80,11 +77,7 @@ def _instant(at: datetime) -> str:
 
 
 def code(text: str) -> str:
-    """A foreign text as code within a cell of a table.
-
-    As code it holds no link, name, emphasis or HTML. A bar ends a cell even in code, unless exactly
-    one backslash stands before it.
-    """
+    """In code no link or HTML works, but a bar ends a cell unless one backslash is before it."""
     text = one_line(text, _LONGEST)
     text = re.sub(r"\\(?=\||$)", r"\\ ", text).replace("|", "\\|")
     if not text.strip():

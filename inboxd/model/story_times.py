@@ -1,11 +1,8 @@
 """The times of a story: when its rows waited, and when they were worked on.
 
-Owns how a row's times are derived from its columns. Promises that no time is invented, and that a
-stretch that goes on has no end.
-Known limits: of attempts before the last one only their ends are kept, so their durations count as
+Known limits: of attempts before the last only their ends are kept, so their durations count as
 waiting; the duration of a dead letter's last attempt is not kept; a command is worked on from its
 claim on, while it runs.
-*See:* `model/story.py`, for the rows; `model/story_drawing.py`, for the texts made of both.
 """
 
 from __future__ import annotations
@@ -35,18 +32,13 @@ class TimeStretch:
     until: datetime | None
 
     def seconds(self, now: datetime) -> float:
-        """The duration, up to now if the stretch goes on."""
         until = now if self.until is None else self.until
         return max((until - self.since).total_seconds(), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class RowTimes:
-    """The times of one row.
-
-    stretches: in order. failed: times of failed attempts, as far as kept. replayed: times of
-    replays in place. earlier: attempts that count as waiting.
-    """
+    """failed, replayed: times, as far as kept. earlier: attempts that count as waiting."""
 
     began: datetime
     stretches: tuple[TimeStretch, ...] = ()
@@ -56,12 +48,10 @@ class RowTimes:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the row has not ended yet."""
         return any(each.until is None for each in self.stretches)
 
     @property
     def ended(self) -> datetime | None:
-        """The time of the row's end; None: it goes on."""
         return None if self.goes_on else max((self.began, *self._ends()))
 
     def spent(self, hows: Iterable[How], now: datetime | None = None) -> float | None:
@@ -74,7 +64,6 @@ class RowTimes:
         return sum(each.seconds(now or each.since) for each in found)
 
     def moments(self) -> Iterator[datetime]:
-        """All known times of the row."""
         yield self.began
         yield from self._ends()
         yield from (each.since for each in self.stretches)
@@ -95,10 +84,7 @@ class PlacedRow:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """The rows of a story on one time axis. worked: seconds in which at least one was worked on.
-
-    until: the end of the axis; now: stretches without an end last until then.
-    """
+    """worked: seconds in which a row was worked on. now: the end of stretches without one."""
 
     rows: tuple[PlacedRow, ...]
     since: datetime
@@ -115,7 +101,6 @@ class Waterfall:
 def times_of(
     member: Member, failed: Sequence[datetime] = (), replayed: Sequence[datetime] = ()
 ) -> RowTimes:
-    """The times of a row, from its columns and from the times of its failures and replays."""
     began = member.created_at
     marks = tuple(sorted(failed)), tuple(sorted(replayed))
     if member.kind == RECEIPT:
@@ -140,7 +125,6 @@ def times_of(
 
 
 def _worked(member: Member) -> TimeStretch | None:
-    """The last attempt, if its beginning is known."""
     began = member.created_at
     if member.status == Status.RUNNING and member.started_at is not None:
         return TimeStretch("worked", max(member.started_at, began), None)
@@ -151,7 +135,6 @@ def _worked(member: Member) -> TimeStretch | None:
 
 
 def _waiting(member: Member, until: datetime | None) -> tuple[TimeStretch, ...]:
-    """The time from the row's creation to `until`: before and after it was due."""
     began, due = member.created_at, member.run_at
     if member.status == Status.WAITING or due is None:
         return (TimeStretch("early", began, _not_before(began, until)),)
@@ -168,11 +151,7 @@ def _not_before(first: datetime, at: datetime | None) -> datetime | None:
 def waterfall(
     top: StoryNode, times: Mapping[Key, RowTimes], now: datetime, *, to_now: bool = True
 ) -> Waterfall:
-    """The rows of a tree on one time axis.
-
-    The axis ends with the last known time; if a row waits or runs, now. Dead letters do not extend
-    it: they may stay for weeks. to_now: False always ends it with the last known time.
-    """
+    """The axis ends with the last known time; if a row waits or runs, now. Not for dead rows."""
     rows = tuple(PlacedRow(node, times[node.member.key], depth) for node, depth in with_depth(top))
     known = [at for row in rows for at in row.times.moments() if at <= now]
     since = min((row.times.began for row in rows), default=now)
@@ -185,7 +164,6 @@ def waterfall(
 
 
 def with_depth(top: StoryNode) -> Iterator[tuple[StoryNode, int]]:
-    """Each row of a tree after its parent, with its depth."""
     todo = [(top, 0)]
     while todo:
         node, depth = todo.pop()

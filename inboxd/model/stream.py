@@ -1,9 +1,7 @@
 """Streams of rows: while one lasts, a worker that finds no rows looks again before it sleeps.
 
-A sleeping worker makes producers notify, and commits that notify wait for each other, each for its
-own flush. If a stream only pauses, because of a disk, all its producers would queue there at once.
-Owns the decision; pure. Promises that a stream is forgotten soon after it has become a trickle.
-Known limit: it covers all types of a table together.
+A sleeping worker makes producers notify, and commits that notify wait for each other's flush: if a
+stream only pauses, all its producers would queue. It covers all types of a table together.
 """
 
 # A stream has at least this rate in rows per second, at least this many rows, and pauses of at most
@@ -16,8 +14,6 @@ _MEMORY_SECONDS = 1.0
 
 
 class Stream:
-    """The rows of the last moments."""
-
     __slots__ = ("_began", "_came", "_rows")
 
     def __init__(self) -> None:
@@ -35,6 +31,5 @@ class Stream:
         self._came = now
 
     def lasts(self, now: float) -> bool:
-        """Whether more rows are likely to come at once."""
         least = max(_LEAST_ROWS, _LEAST_RATE * (self._came - self._began))
         return now - self._came <= LASTS and self._rows >= least

@@ -1,8 +1,6 @@
 """Causes that keep an unsettled row from running, and their sentences.
 
-Owns the texts: the command line, the API and the screens show the same texts, the screens also in
-other languages. Promises that facts about other rows can be left out. Pure.
-*See:* `waiting_rules`, which finds the causes.
+The command line, the API and the screens share them. Facts about other rows can be left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -132,11 +130,7 @@ _SAID: Final = {text: said for said, text in TEXTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class WaitingCause:
-    """One cause. said: the key of its text; facts: the values of its placeholders.
-
-    A fact that can be linked is an object with `kind`, and `id` or `name`. note: the reason that an
-    operator gave.
-    """
+    """said: the key of its text. A fact that can be linked has `kind`, and `id` or `name`."""
 
     name: str
     said: str
@@ -144,7 +138,6 @@ class WaitingCause:
     note: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """The cause as JSON values."""
         return {
             "cause": self.name,
             "text": TEXTS[self.said],
@@ -154,12 +147,10 @@ class WaitingCause:
 
 
 def sentence(causes: Sequence[Mapping[str, Any]]) -> str:
-    """All causes in words; each is a `document`."""
     return " And then: ".join(f"{told(each)}." for each in causes)
 
 
 def told(cause: Mapping[str, Any]) -> str:
-    """One cause in words, without its full stop."""
     parts = [
         literal + ("" if name is None else _plain(cause["facts"][name]))
         for literal, name, _, _ in Formatter().parse(cause["text"])
@@ -193,7 +184,6 @@ def _plain(fact: object) -> str:
 
 
 def _moment(text: str) -> str:
-    """A time in UTC to the second; any other text is unchanged."""
     try:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S %Z}".strip()
     except ValueError:

@@ -1,8 +1,6 @@
 """Causes from rows that come before a row: in its ordering key, its lane, or by priority.
 
-Owns the reasons why the first of these rows does not run. Promises to explain one step: that row's
-own causes are found by its own `why`. Pure.
-*See:* `waiting_rules`, which calls this.
+One step is explained: the row before has its own causes, found by its own `why`.
 """
 
 from collections.abc import Iterator
@@ -17,7 +15,6 @@ COUNTED: Final = 100
 
 
 def behind(kind: str, holder: Facts, facts: Facts) -> WaitingCause:
-    """The row that holds the ordering key, and why that row does not run."""
     known: dict[str, Any] = {"row": row_of(kind, holder)}
     if holder["status"] == Status.FAILED:
         return WaitingCause("behind", "behind", known)
@@ -33,10 +30,7 @@ def behind(kind: str, holder: Facts, facts: Facts) -> WaitingCause:
 
 
 def stuck(kind: str, before: Facts, facts: Facts) -> WaitingCause | None:
-    """A cause that an operator must end, in the type of the row before; None: no such cause.
-
-    If it has the row's own type, the row's own causes include it.
-    """
+    """None: no such cause, or the row before has the same type: then the row has the cause, too."""
     if before["alike"]:
         return None
     known: dict[str, Any] = {"row": row_of(kind, before)}
@@ -63,7 +57,6 @@ def turn_of(turn: Facts | None) -> Iterator[WaitingCause]:
 
 
 def next_of(kind: str, facts: Facts) -> WaitingCause:
-    """The rows before a row without other causes."""
     ahead = facts["ahead"]
     first = facts["first"] if kind == "command" else None
     in_bucket = kind == "event" and facts["status"] == "waiting" and facts["position"] is None

@@ -1,7 +1,4 @@
-"""Facts of causes: things as objects with a kind, for links; and times.
-
-Pure. *See:* `waiting_rules`, `waiting_before`.
-"""
+"""Facts of causes: things as objects with a kind, for links; and times."""
 
 from datetime import datetime
 from typing import Any
@@ -10,12 +7,10 @@ from inboxd.model.waiting import Facts
 
 
 def row_of(kind: str, row: Facts) -> dict[str, Any]:
-    """A command, event or batch, for a link."""
     return {"kind": kind, "id": row["id"], "type": row["type"]}
 
 
 def named(kind: str, name: str) -> dict[str, Any]:
-    """A thing with a name, for a link."""
     return {"kind": kind, "name": name}
 
 
@@ -24,7 +19,6 @@ def type_of(kind: str, facts: Facts) -> dict[str, Any]:
 
 
 def at(text: str) -> datetime:
-    """Read a time of JSON."""
     return datetime.fromisoformat(text)
 
 

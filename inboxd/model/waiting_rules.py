@@ -1,10 +1,8 @@
 """Causes that hold an unsettled row, derived from the facts that claims use, in order.
 
-Owns the order: causes that an operator has to end come before causes that end by themselves.
-Promises that there is always a cause, that each is true regardless of other causes, and that a row
-which is next, or only comes after other rows, has no other cause. Pure. Known limit: a cause that
-lasts as long as a claim (the lock of a row) is not distinguished from a row that is next. *See:*
-`inboxd/store/sql/waiting/`, which reads the facts; `waiting`, for the texts.
+Causes that an operator has to end come before causes that end by themselves. There is always a
+cause; each is true regardless of others. Known limit: a cause that lasts as long as a claim (the
+lock of a row) looks like a row that is next.
 """
 
 from collections.abc import Iterator
@@ -25,11 +23,7 @@ _SILENT_SECONDS: Final = 15
 
 
 def causes_of(kind: str, facts: Facts) -> list[WaitingCause]:
-    """The causes that hold a row, in order; at least one.
-
-    facts: of `explain_command.sql` or `explain_event.sql`, with `bounds` (of the queue, as
-    parameters of `explain_command.sql`), `attempts_allowed` and `lease` (of a worker, in seconds).
-    """
+    """At least one. facts: of `explain_*.sql`, `bounds`, `attempts_allowed`, `lease` (seconds)."""
     if facts["status"] == Status.FAILED:
         return [_dead(facts)]
     if facts["status"] == Status.RUNNING:
@@ -197,7 +191,6 @@ def _line(facts: Facts) -> Iterator[WaitingCause]:
 
 
 def _chunk(head: Facts | None, rules: Facts, facts: Facts) -> Iterator[WaitingCause]:
-    """The due time of the chunk of a line, for an event with a position."""
     if head is None:
         return
     if head["status"] == Status.FAILED:
@@ -241,7 +234,6 @@ def _apart(facts: Facts) -> WaitingCause:
 
 
 def _limits(facts: Facts) -> Iterator[WaitingCause]:
-    """The limits of a command's queue, and of the workers that serve it."""
     bounds = facts["bounds"]
     queue: dict[str, Any] = {"queue": named("queue", facts["queue"])}
     if bounds["total"] is not None and facts["total"] >= bounds["total"]:
@@ -259,7 +251,6 @@ def _limits(facts: Facts) -> Iterator[WaitingCause]:
 
 
 def _slots(facts: Facts) -> Iterator[WaitingCause]:
-    """The limit of an event's topic, and the worker that has its bucket."""
     most = ((facts["declared"] or {}).get("rules") or {}).get("total_concurrency")
     if most is not None and facts["slots"] >= most:
         known = {"topic": named("topic", facts["topic"]), "running": facts["slots"], "most": most}

@@ -1,7 +1,4 @@
-"""Texts for people: counts, time spans, sizes, statuses, titles of types.
-
-Known limit: only plurals with an s are formed.
-"""
+"""Texts for people: counts, time spans, sizes, statuses, titles of types. Plurals have an s."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +42,6 @@ def span(seconds: float) -> str:
 
 
 def _short(number: float) -> str:
-    """A number with one decimal if it is below 10."""
     return f"{number:.0f}" if number >= 10 else f"{number:.1f}".removesuffix(".0")  # noqa: PLR2004
 
 
@@ -68,7 +64,6 @@ def size(number: float) -> str:
 
 
 def breaker_word(row: Mapping[str, Any]) -> str:
-    """The state of a breaker in words, by its `mode` and `state`."""
     if row["mode"] == "auto":
         return str(row["state"]).replace("_", "-")
     return "metrics only" if row["mode"] == "metrics_only" else f"forced {row['mode']}"
@@ -81,14 +76,10 @@ def title_from(type_: str) -> str:
 
 
 def one_line(text: str, longest: int) -> str:
-    """A foreign text as one line of at most `longest` characters.
-
-    Control characters, and characters that change the direction of writing, are replaced.
-    """
+    """Characters that do not print, or change the direction of writing, are replaced."""
     short = text if len(text) <= longest else text[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return printable(short)
 
 
 def printable(text: str) -> str:
-    """Replace characters that are not printable."""
     return "".join(c if c.isprintable() else _UNPRINTABLE for c in text)

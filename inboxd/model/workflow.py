@@ -1,11 +1,9 @@
 """The graph of a workflow: steps by name, and the steps that each waits for.
 
-Owns the rules of the graph. Promises: a graph that passed `check` has no cycle, no edge to an
-unknown step, and at most one edge between two steps, so that its edges can be counted down; a
-refusal names the steps, and for a cycle the whole cycle. Cost grows linearly with steps and edges:
-10,000 of them take a few hundredths of a second.
-Known limit: steps that can never run, because their conditions exclude each other further up, are
-not found; the database settles them as skipped when that becomes clear.
+A graph that passed `check` has no cycle, no edge to an unknown step, and at most one edge between
+two steps. Cost is linear: 10,000 steps and edges take a few hundredths of a second. Known limit:
+steps that can never run, because their conditions exclude each other further up, are not found; the
+database settles them as skipped when that becomes clear.
 """
 
 from __future__ import annotations
@@ -37,8 +35,6 @@ class Edge(NamedTuple):
 
 
 class Graph:
-    """The steps of one workflow, in the order in which they were added."""
-
     __slots__ = ("_edges",)
 
     def __init__(self) -> None:
@@ -49,15 +45,10 @@ class Graph:
 
     @property
     def edges(self) -> Mapping[str, Mapping[str, Condition]]:
-        """The prerequisites of each step, with their conditions."""
         return MappingProxyType(self._edges)
 
     def add(self, name: str, after: Iterable[Edge] = ()) -> None:
-        """Add a step that waits for others, which may be added later.
-
-        Raises UsageError for an empty name or a name that is taken, for a step that waits for
-        itself, and for conditions that exclude each other; then nothing was added.
-        """
+        """Prerequisites may be added later. Raises UsageError, and then adds nothing."""
         if not name or "\0" in name:
             raise UsageError(f"{name!r} is not a valid step name: use text of one letter or more.")
         if name in self._edges:
@@ -105,7 +96,6 @@ class Graph:
         return order
 
     def _way(self, left: Collection[str]) -> list[str]:
-        """The steps of a cycle, each waiting for the one before it."""
         # Each step left waits for another step left, so walking back reaches a visited step.
         place: dict[str, int] = {}
         step = next(iter(left))

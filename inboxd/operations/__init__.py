@@ -1,16 +1,5 @@
 """Operators' actions and views: a module for each subject, shared by command line and screens.
 
-Actions: `rows` acts on named rows, `edits` on a waiting command, `bulk` on all rows that match.
-`bulk_orders` orders bulk actions, `bulk_runs` carries them out in workers, `order_controls` pauses
-and ends them. `batches` acts on batches and workflows, `archived_groups` on failure groups,
-`controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on endpoints
-of webhooks, `messages` on streams of brokers; `erase` erases the contents of a tenant's or entity's
-rows, `erase_matching` erases webhooks that contain a text; `uninstall` removes inboxd from a
-database. Views: `overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`,
-`waiting`, `batch_details`, `recent_batches`, `enqueued`, `lookup`, `failures`, `story`, `audit` and
-`markers`; `labels` has titles and names; `names` checks names that an operator gives, `ability` the
-rights of a session.
-
 Promises: an action on named rows changes all of them or none, an action on all matching rows works
 page by page; each change is a legal transition, checked while the rows are locked and again by SQL
 (promise 8); its audit entry is in the same transaction; workers are notified when the transaction

@@ -1,8 +1,4 @@
-"""Checks whether a session can change anything: a standby cannot, and a role may lack rights.
-
-Owns the rights that an action needs beyond the rights of the operator's role. Promises that the
-check writes nothing.
-"""
+"""Checks, without a write, whether a session can change anything, and which rights it lacks."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -23,7 +19,6 @@ class ReadOnlyReason(StrEnum):
 
 
 async def read_only_reason(session: Session) -> ReadOnlyReason | None:
-    """Return why this session cannot change anything; None: it can."""
     found = await store.ability(session)
     if found["standby"]:
         return ReadOnlyReason.STANDBY
@@ -122,12 +117,11 @@ RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
 
 
 async def lacking_rights(session: Session, action: ReservedAction) -> list[str]:
-    """Return the rights that this session's role lacks for an action, as texts."""
     return _words(session, await rights.lacking(session, RIGHTS[action]))
 
 
 async def why_denied(session: Session, action: ReservedAction) -> str | None:
-    """Name the role, the rights that it lacks, and the remedy; None: it lacks none."""
+    """The text names the role, the rights that it lacks, and the remedy."""
     found = await rights.lacking(session, RIGHTS[action])
     if not found:
         return None

@@ -1,10 +1,8 @@
 """Archives failure groups: lists leave them out until they grow.
 
-Promises: a group is archived only as the operator has seen it; the audit records each archiving
-with the number of dead letters; the rows do not change, and stay dead letters.
-Known limit: a row that was replayed in place and failed again in the same way is not newer; it
-brings the group back only if the group has more rows now.
-*See:* `operations/failures.py`, which shows archived groups.
+Promises: a group is archived only as the operator has seen it, and its rows stay dead letters.
+Known limit: a row that failed again after a replay in place is not newer, so it brings the group
+back only if the group has more rows now.
 """
 
 from collections.abc import Sequence
@@ -27,12 +25,8 @@ async def archive_group(
     reason: str | None = None,
     seen: str | None = None,
 ) -> list[Group]:
-    """Archive a group; returns it: at most one `Group` of events and one of commands.
-
-    seen: the value of `seen_as` when the group was shown. Raises NotFound and UsageError as
-    `failures` does, Conflict if it is archived already, or has changed since it was shown.
-    """
-    async with session.connection.transaction():
+    """Raises NotFound, UsageError; Conflict if it is archived, or not as `seen` (by `seen_as`)."""
+    async with session.transaction():
         found = await failures(session, group)
         if seen is not None and seen != seen_as(found):
             raise Conflict(
@@ -59,8 +53,8 @@ async def archive_group(
 async def unarchive_group(
     session: Session, group: str, *, actor: str, reason: str | None = None
 ) -> list[Group]:
-    """End the archiving of a group. Raises as `archive_group`; Conflict if it is not archived."""
-    async with session.connection.transaction():
+    """Raises as `archive_group`; Conflict if it is not archived."""
+    async with session.transaction():
         name = await whole_name(session, group)
         if not await store.unarchive(session, name):
             raise Conflict(f"the failure group {group!r} is not archived")
@@ -71,7 +65,7 @@ async def unarchive_group(
 
 
 def seen_as(groups: Sequence[Group]) -> str:
-    """Return a text that changes when a group gets more, fewer or newer rows."""
+    """The text changes when a group gets more, fewer or newer rows."""
     return " ".join(f"{each.kind}/{each.count}/{each.last_id}" for each in groups)
 
 

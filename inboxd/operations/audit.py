@@ -1,8 +1,7 @@
 """Reads the audit of operators' actions.
 
 Promises: every action of this package has one entry, written in the same transaction; a search
-reads a bounded number of entries, even if few match.
-Known limit: changes by plain SQL are not recorded.
+reads a bounded number. Known limit: changes by plain SQL are not recorded.
 """
 
 from dataclasses import dataclass, replace
@@ -29,12 +28,7 @@ _ENTRY = ("id", "at", "actor", "action", "target", "reason", "count")
 
 @dataclass(frozen=True, slots=True)
 class FoundActions:
-    """A page of the audit.
-
-    next: the id below which the next page begins; None: this is the last page. looked: entries that
-    were read; looked_back_to: the time of the last one; None: the search ended, or the page is
-    full.
-    """
+    """looked_back_to: time of the last entry read; None: the search ended, or the page is full."""
 
     rows: list[dict[str, Any]]
     next: int | None
@@ -42,7 +36,6 @@ class FoundActions:
     looked_back_to: datetime | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the page as JSON values."""
         return {"audit": self.rows, "next": self.next}
 
 
@@ -55,13 +48,8 @@ async def sent_again(
     reason: str | None = None,
     seen: int | None = None,
 ) -> None:
-    """Record that a stored request is sent to a URL.
-
-    It records only the host: the path may be a secret, and readers of the audit must not see URLs.
-    seen: the newest such entry that the actor saw (`seen_entry`). Raises Conflict if there is a
-    newer one.
-    """
-    async with session.connection.transaction():
+    """Record only the host: the path may be a secret. Raises Conflict for an entry after `seen`."""
+    async with session.transaction():
         if seen is not None:
             await refuse_if_done_since(session, "send", target, seen)
         host = urlsplit(url).hostname
@@ -69,18 +57,14 @@ async def sent_again(
 
 
 async def seen_entry(session: Session, action: store.Audited, target: str) -> int:
-    """Return the newest entry for an action whose target ends so, for a form to keep; 0: none."""
+    """Return 0 without an entry; `target` is compared with the end of an entry's target."""
     return await store.newest_entry(session, action, target, LOOKED_AT)
 
 
 async def refuse_if_done_since(
     session: Session, action: store.Audited, target: str, seen: int
 ) -> None:
-    """Raise Conflict if the action was done since; lock its target until the transaction ends.
-
-    For actions whose repetition only the audit shows. seen: the newest entry that the actor saw
-    (`seen_entry`).
-    """
+    """Raise Conflict if the action was done since; lock its target until the transaction ends."""
     await store.hold_target(session, target)
     if await seen_entry(session, action, target) != seen:
         raise Conflict(
@@ -89,16 +73,13 @@ async def refuse_if_done_since(
 
 
 async def viewed(session: Session, target: str, *, actor: str) -> None:
-    """Record that an actor looks at contents of a row; called before they are shown."""
-    async with session.connection.transaction():
+    """Call this before the contents are shown."""
+    async with session.transaction():
         await store.record(session, actor, "view", target, None, 1)
 
 
 async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
-    """Find matching entries of the audit, within the bound of one search.
-
-    Raises UsageError for an unknown action.
-    """
+    """Raises UsageError for an unknown action."""
     if wanted.action is not None:
         _check(wanted.action)
     any_entry = wanted.actor is None and wanted.action is None and wanted.target is None
@@ -117,11 +98,7 @@ async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
 
 @dataclass(frozen=True, slots=True)
 class ActsOnRow:
-    """The acts of operators on one row, the newest first.
-
-    looked_back_to: the time of the oldest entry that was read; None: all entries that may name the
-    row were read.
-    """
+    """Acts, newest first. looked_back_to: None: all entries that may name the row were read."""
 
     rows: list[dict[str, Any]]
     looked_back_to: datetime | None
@@ -130,10 +107,7 @@ class ActsOnRow:
 async def acts_on(
     session: Session, table: HotTable, id: int, created_at: datetime, ended_at: datetime | None
 ) -> ActsOnRow:
-    """Find the acts that name a row, from its creation to its end. ended_at: None: not yet ended.
-
-    Known limit: acts on all rows that match a filter name no row.
-    """
+    """Acts on all rows that match a filter are missing, since they name no row."""
     until = None if ended_at is None else ended_at + _CLOCK
     async with session.reading():
         await finding.plan_looks(session, walk=True)
@@ -148,7 +122,7 @@ async def acts_on(
 
 
 async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
-    """Find matching entries by as many searches as it takes to fill the page."""
+    """Make as many searches as it takes to fill the page."""
     rows: list[dict[str, Any]] = []
     while True:
         found = await actions(session, replace(wanted, limit=wanted.limit - len(rows)))
@@ -159,7 +133,7 @@ async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActio
 
 
 def _check(action: str) -> None:
-    """Raise UsageError for an unknown action. It may be a first word, or end with " to VALUE"."""
+    """The action may be a first word, or end with " to VALUE". Raises UsageError."""
     known: tuple[str, ...] = get_args(store.Audited)
     asked = action.partition(" to ")[0]
     if asked in known or asked in {each.partition(" ")[0] for each in known}:

@@ -1,9 +1,7 @@
 """Batches and workflows as JSON values, for lists and single views.
 
-Promises that counts of a batch do not read its members, that each list of a batch is bounded, and
-that a request for a list of batches looks at no more than `LOOKED` rows, however few match.
-Known limits: it returns at most 100 dead letters and 100 nested batches, and at most `STEPS` steps
-of a workflow, by name; it looks for settled members among `_LOOKED` rows.
+Promises that counts do not read members, that a list looks at no more than `LOOKED` rows, and that
+one view has at most 100 dead letters, 100 nested batches and `STEPS` steps, by name.
 """
 
 from collections.abc import Collection
@@ -32,11 +30,7 @@ LOOKED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A page of members of a batch.
-
-    rows: commands, by ascending id. nested: batches, only on the first page. next: the id after
-    which the next page begins. whole: whether all settled members were looked at.
-    """
+    """nested: only on the first page. whole: all settled members were looked at."""
 
     rows: list[dict[str, Any]]
     nested: list[dict[str, Any]]
@@ -45,11 +39,7 @@ class Members:
 
 
 async def batch_rows(session: Session, wanted: BatchFilter, look: int | None = None) -> Found:
-    """Return a page, newest first.
-
-    look: the most rows to look at, by as many requests as needed; None: one request. A full page
-    always has a next id, even if it is the last.
-    """
+    """look: the most rows, by several requests; None: by one. A full page has a next id."""
 
     async def ask(below: int | None, limit: int, look: int) -> Found:
         return await _request(session, replace(wanted, below=below, limit=limit), look)
@@ -73,7 +63,7 @@ async def _request(session: Session, wanted: BatchFilter, look: int) -> Found:
 async def batch_details(
     session: Session, id: int | UUID, kind: Kind | None = None
 ) -> dict[str, Any]:
-    """Return one batch or workflow in full. Raises NotFound; Conflict if it has another kind."""
+    """Raises NotFound; Conflict if it has another kind."""
     row = await batch_listing.one(session, id)
     if row is None:
         raise NotFound(
@@ -120,7 +110,7 @@ async def members_of(
     after: int,
     limit: int,
 ) -> Members:
-    """Return commands of a batch in these statuses; empty: in any status."""
+    """Empty `statuses` mean any status."""
     found = await batch_listing.members(
         session, batch, statuses, after, limit + 1, _LOOKED, created_at
     )

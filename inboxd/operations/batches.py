@@ -1,8 +1,7 @@
 """Cancels batches and workflows, and closes batches by hand.
 
-Promises: after the commit no member of a cancelled batch starts; this session ends the members page
-by page for as long as its caller allows, and the workers end the remaining ones. Known limit:
-running members are only asked to stop, as single commands are; dead letters stay dead letters.
+Promises: after the commit no member of a cancelled batch starts; workers end the members for which
+a session has no time. Known limit: running members are only asked to stop; dead letters stay.
 """
 
 import math
@@ -25,8 +24,6 @@ AnyRow = Row | Mapping[str, Any]
 
 
 class BatchEnded(NamedTuple):
-    """A batch that an operator cancelled or closed. unsettled: number of unsettled members."""
-
     id: int
     name: str
     unsettled: int
@@ -41,13 +38,8 @@ async def cancel_batch(
     kind: Kind | None = None,
     within: float = math.inf,
 ) -> BatchEnded:
-    """Cancel a batch or workflow: end members that have not started, ask running ones to stop.
-
-    kind: the kind that it must have. within: seconds to end its members; workers end the remaining
-    ones. Raises NotFound, or Conflict if it has another kind, has ended or is being cancelled; then
-    nothing is changed.
-    """
-    async with session.connection.transaction():
+    """within: seconds; then workers end the members. Raises NotFound, Conflict."""
+    async with session.transaction():
         row = await _hold(session, id)
         check_kind(row, kind)
         check_cancel(row)
@@ -55,7 +47,7 @@ async def cancel_batch(
         await audit.record(
             session, actor, "cancel", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
-        await wakeups.notify(session.connection, session.sql, "commands")
+        await wakeups.notify(session, "commands")
     await _fold(session, [row["id"]], within)
     return BatchEnded(row["id"], row["name"], row["unsettled"])
 
@@ -68,15 +60,11 @@ async def close_batch(
     reason: str | None = None,
     within: float = math.inf,
 ) -> BatchEnded:
-    """Close an open batch, even an expired one: it ends when its members have ended.
-
-    within: as for `cancel_batch`. Raises NotFound, or Conflict if it is closed; then nothing is
-    changed.
-    """
-    async with session.connection.transaction():
+    """An expired batch can be closed, too. within: as `cancel_batch`. Raises NotFound, Conflict."""
+    async with session.transaction():
         row = await _hold(session, id)
         check_close(row)
-        todo = await store.close(session.connection, session.sql, row["batch_id"])
+        todo = await store.close(session, row["batch_id"])
         await audit.record(
             session, actor, "close", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
@@ -115,7 +103,7 @@ async def resumable(session: Session, id: int | UUID) -> None:
 
 
 async def has_batches(session: Session, id: int) -> bool:
-    """Return whether batches are nested in the batch: each counts as one of its members."""
+    """Each nested batch counts as one member of it."""
     return bool(await batch_listing.nested(session, id, 1))
 
 
@@ -153,6 +141,6 @@ async def _fold(session: Session, batches: Sequence[int], within: float) -> None
         for each in batches:
             batch: int | None = each
             while batch is not None:
-                folded = await store.fold(session.connection, session.sql, [batch])
+                folded = await store.fold(session, [batch])
                 more = any(found.more for found in folded)
                 batch = batch if more else next((found.parent for found in folded), None)

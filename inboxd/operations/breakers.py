@@ -1,8 +1,7 @@
 """Changes the mode of a breaker: forced open or closed, metrics only, or automatic.
 
-Promises: every worker applies the mode within a second; its audit entry is in the same transaction.
-Known limit: a breaker that only a handler's code names is known after it was open for the first
-time.
+Promises: every worker applies the mode within a second. Known limit: a breaker that only a
+handler's code names is unknown until it has been open.
 """
 
 from inboxd.errors import Conflict, UnknownName
@@ -30,13 +29,12 @@ async def force_breaker(
     reason: str | None = None,
     seen: str | None = None,
 ) -> BreakerRow:
-    """Set a breaker's mode, and return the breaker.
+    """A breaker that was forced open probes before it closes.
 
-    "auto" lets it open and close by its calls; if it was forced open, it probes before it closes.
-    seen: the mode that the operator saw; None: any. Raises UnknownName, and Conflict if it has that
-    mode already, or a mode that the operator did not see.
+    Raises UnknownName; Conflict if it has that mode already, or another one than `seen` (None:
+    any).
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         if not await store.force(session, name, mode, actor, reason, seen):
             row = await one_breaker(session, name)
             is_now = f"the breaker {name!r} is {row['mode'].replace('_', ' ')}"
@@ -49,7 +47,6 @@ async def force_breaker(
 
 
 async def one_breaker(session: Session, name: str) -> BreakerRow:
-    """Return a breaker by its name. Raises UnknownName."""
     found = await store.listed(session, name)
     if not found:
         known = [each["name"] for each in await store.listed(session)]

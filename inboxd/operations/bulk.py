@@ -1,10 +1,9 @@
 """One action on all rows that match: page by page, at a bounded rate, with one audit entry.
 
-Owns the selection, its preview, and the loop over pages. Promises: each page is a transaction that
-also adds to the count in the audit entry, so the audit is right even if the action is interrupted;
-a row is checked again while it is locked, and skipped if it no longer matches; the action visits
-each row once, but no row that was written after its beginning. Known limit: rows that begin to
-match below the action's current id are not visited.
+Promises: each page is a transaction that also adds to the count in the audit entry, so an
+interruption leaves it right; a row is checked again while it is locked; each row is visited once,
+rows that were written later are not. Known limit: nor are rows that begin to match below the
+current id.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -37,11 +36,7 @@ _IDS_AHEAD = 10_000  # the most ids that are looked up at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Actor, reason and rate of an action.
-
-    rate: the most rows per second. on_page: called after each page with the number of rows done.
-    Raises UsageError for a rate that is not positive.
-    """
+    """rate: rows per second. on_page: gets the number of rows done. Raises UsageError."""
 
     actor: str
     reason: str | None = None
@@ -59,11 +54,9 @@ class Terms:
 class Selection:
     """Selects rows whose status allows an action; a field of None selects any.
 
-    lane: topic or queue. until: only times before it. by: the time of a row that since and until
-    select by, as in `store.finding.Filter`; None: created. entity: TYPE or TYPE:ID. error: a part
-    of the newest error. group: the fingerprint of a failure group, or its beginning. batch: its
-    number or uuid; members of nested batches match too. tenants: the only tenants whose rows the
-    actor may act on.
+    lane: topic or queue. by: the time that since and until (not included) select by; None: created.
+    entity: TYPE or TYPE:ID. error: a part of the newest error. group: a fingerprint, or its
+    beginning. batch: members of nested batches match too. tenants: only their rows.
     """
 
     type: str | None = None
@@ -87,13 +80,12 @@ class Selection:
 
     @property
     def given(self) -> dict[str, Any]:
-        """Return the fields that select, by name."""
         named = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in named.items() if value is not None}
 
     @property
     def of_tenants(self) -> tuple[str, ...] | None:
-        """Return the tenants whose rows are selected; None: all tenants."""
+        """None stands for the rows of all tenants."""
         if self.tenant is None:
             return self.tenants
         return (self.tenant,) if self.tenants is None or self.tenant in self.tenants else ()
@@ -105,11 +97,7 @@ def read_selection(
     tenants: Collection[str] | None = None,
     zone: tzinfo | None = None,
 ) -> Selection:
-    """Read a selection; a missing text, or None, selects any row.
-
-    texts, zone: as in a list's filter (`filters.read_filter`). tenants: see `Selection`. Raises
-    UsageError.
-    """
+    """A missing text, or None, selects any row. Raises UsageError."""
     since, until, batch, entity = (
         texts.get(name) for name in ("since", "until", "batch", "entity")
     )
@@ -135,12 +123,10 @@ def read_selection(
 
 @dataclass(frozen=True, slots=True)
 class ActionPreview:
-    """Preview of an action: the number of rows, and the first of them.
+    """`count` is exact if `whole` is set, else a lower bound; `last` is the largest id looked at.
 
-    follows: consequences, if asked for. seen: state of named rows. whole: whether `count` is exact;
-    else it is a lower bound. last: the largest id that was looked at. looked: the number of first
-    rows that `follows` and `spread` are about; spread: their largest pairs of a type and a tenant,
-    as `type`, `tenant` and `count`. Both only for an order.
+    seen: state of named rows. Only for an order, `looked` is the number of first rows that
+    `follows` and `spread` are about; `spread` has their largest pairs of a type and a tenant.
     """
 
     count: int
@@ -163,12 +149,10 @@ async def preview(
     expected: ExpectedRows | None = None,
     settings: Settings | None = None,
 ) -> ActionPreview:
-    """Preview an action on named rows, or on all rows that match.
+    """Raises as the action does; NotFound for an unknown batch or group, UsageError for several.
 
-    settings: if given, the preview has the consequences for other rows, by these settings. Raises
-    NotFound and Conflict as the action does; NotFound for an unknown batch or group, UsageError if
-    several groups have this beginning. Known limit: only the action itself finds some conflicts,
-    such as a unique key that is taken.
+    settings: the consequences for other rows are by these; None: without consequences. Known limit:
+    only the action itself finds some conflicts, such as a unique key that is taken.
     """
     if isinstance(wanted, Selection):
         match = await match_of(
@@ -178,7 +162,7 @@ async def preview(
         ids = await store.matching(session, table, match, 0, last, rows)
         sample = await store.sample(session, table, ids)
         return ActionPreview(count, tuple(map(dict, sample)))
-    async with session.connection.transaction():
+    async with session.transaction():
         held = await hold(session, table, wanted, ROW_ACTIONS[action], expected or ExpectedRows())
     ids = [row["id"] for row in held]
     sample = await store.sample(session, table, ids[:rows])
@@ -191,18 +175,14 @@ async def preview(
 async def act_on_all(
     session: Session, table: HotTable, action: Action, wanted: Selection, terms: Terms
 ) -> int:
-    """Run an action on all rows that match; returns their number. Raises as `preview` does.
-
-    It skips rows that cannot be replayed, because their unique key is held or their batch was
-    cancelled.
-    """
+    """Skip rows that cannot be replayed: their unique key is held, or their batch was cancelled."""
     wanted = await in_full(session, wanted)
     match = await match_of(session, table, ROW_ACTIONS[action].allowed, wanted)
     row_action, target = ROW_ACTIONS[action], f"{table} {wanted}".rstrip()
     entry, total = None, 0
     async for page in _pages(session, table, match, terms.rate):
         begun = monotonic()
-        async with session.connection.transaction():
+        async with session.transaction():
             held = await store.lock(session, table, page, [], ending=row_action.ends)
             able = [row["id"] for row in await store.still_matching(session, table, match, held)]
             done = len(await row_action.do(session, table, able, terms.actor, terms.reason))
@@ -210,7 +190,7 @@ async def act_on_all(
                 entry = await store.record(session, terms.actor, action, target, terms.reason, done)
             else:
                 await store.record_more(session, entry, done)
-            await wakeups.notify(session.connection, session.sql, table)
+            await wakeups.notify(session, table)
         total += done
         if terms.on_page is not None:
             terms.on_page(total)
@@ -220,7 +200,6 @@ async def act_on_all(
 
 
 async def in_full(session: Session, wanted: Selection) -> Selection:
-    """Return the selection with the full name of its group, for the audit."""
     if wanted.group is None:
         return wanted
     return replace(wanted, group=await whole_name(session, wanted.group))
@@ -229,7 +208,6 @@ async def in_full(session: Session, wanted: Selection) -> Selection:
 async def _pages(
     session: Session, table: HotTable, match: store.Match, rate: float | None
 ) -> AsyncIterator[Sequence[int]]:
-    """Yield the matching ids, page by page."""
     size = _PAGE_ROWS if rate is None else max(1, min(_PAGE_ROWS, int(rate)))
     _, last = await store.count(session, table, match)
     above = 0
@@ -242,7 +220,6 @@ async def _pages(
 async def match_of(
     session: Session, table: HotTable, statuses: Sequence[str], wanted: Selection
 ) -> store.Match:
-    """Translate a selection for the store. Raises as `preview` does."""
     batches = None
     if wanted.batch is not None:
         if table == "events":

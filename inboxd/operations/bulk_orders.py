@@ -1,10 +1,8 @@
-"""Orders bulk actions: actions on all rows that match, which workers carry out.
+"""Orders bulk actions: actions on all rows that match, which workers carry out (`bulk_runs`).
 
-Owns the orders. Promises: an order covers the matching rows that existed when it was given. The
-audit has an entry for each order, with the number of rows that are done. Known limits: the count of
-rows stops at `COUNTED_TO`, and after `LOOKED_AT` rows were looked at. An order does not cover a
-batch that is later opened inside another batch. *See:* `operations/bulk_runs.py`, which carries
-orders out; `operations/order_controls.py`, which pauses, resumes and aborts them.
+Promises: an order covers the matching rows that existed when it was given; its audit entry has the
+number of rows that are done. Known limits: counting stops at `COUNTED_TO` rows, and after
+`LOOKED_AT` rows looked at. A batch that is later opened inside another one is not covered.
 """
 
 from collections.abc import Collection, Mapping
@@ -52,11 +50,7 @@ _SHOWN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTerms:
-    """Terms of a bulk action. Raises UsageError for values out of bounds.
-
-    to: the new time or priority of the rows. delay: until the action starts. rate: the most rows
-    per second. canary: replay a few rows first, and further rows only if all of these succeed.
-    """
+    """delay: until the start. rate: rows per second. canary: rows that must succeed first."""
 
     to: datetime | int | None = None
     delay: timedelta = timedelta(seconds=5)
@@ -79,7 +73,7 @@ class OrderTerms:
 
 @dataclass(frozen=True, slots=True)
 class ShownRows:
-    """The preview that an actor confirms: the number of rows, the largest id, the form's id."""
+    """The preview that an actor confirms. last: the largest id; request: the form's id."""
 
     count: int
     last: int
@@ -88,7 +82,7 @@ class ShownRows:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The counted rows. whole: whether they are all matching rows; last: the largest id."""
+    """whole: they are all matching rows. last: the largest id."""
 
     count: int
     whole: bool
@@ -105,11 +99,7 @@ async def preview_all(
     rows: int = 10,
     settings: Settings | None = None,
 ) -> ActionPreview:
-    """Preview an order: the number of rows, exact or a lower bound, and the first of them.
-
-    settings: if given, the preview has the consequences of a replay, dismissal or cancellation of
-    the first `FOLLOWED` rows, by these settings. Raises as `order` does, but not if no row matches.
-    """
+    """settings: ask for consequences of the first `FOLLOWED` rows. No match raises nothing."""
     match = await _match(session, table, verb, wanted)
     found = await _count(session, table, match)
     sample = await audit.sample(session, table, found.ids[:rows])
@@ -142,9 +132,8 @@ async def order(
 ) -> dict[str, Any]:
     """Write an order for all matching rows; returns it as `document` does.
 
-    Raises NotFound if no row matches, or for an unknown batch or group; UsageError for invalid
-    terms; Conflict if there are too many unfinished orders, if this form was used before, or if
-    more rows match now than were shown.
+    Raises NotFound if no row matches; UsageError for invalid terms; Conflict for too many
+    unfinished orders, a form that was used before, or more rows than were shown.
     """
     if terms.canary and verb != "replay":
         raise UsageError(f"there is no canary for {verb}: a canary is only for replay")
@@ -162,7 +151,7 @@ async def order(
         )
     if found.whole and not found.count:
         raise NotFound(f"no matching row can be {_done(verb)}; nothing was ordered")
-    async with session.connection.transaction():
+    async with session.transaction():
         await _check_room(session, actor)
         action = row_action(verb, terms.to)
         target = f"{table} {wanted}".rstrip()
@@ -201,27 +190,22 @@ async def orders(
     below: int | None = None,
     limit: int = 20,
 ) -> list[dict[str, Any]]:
-    """Return orders, newest first. tenants: only orders limited to rows of these tenants."""
+    """Newest first. tenants: only orders limited to rows of these tenants."""
     return [document(row) for row in await store.listed(session, tenants, below, limit)]
 
 
 async def one_order(
     session: Session, id: int, *, tenants: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return one order. Raises NotFound."""
     return document(await _row(session, id, tenants))
 
 
 def statuses_of(verb: Verb) -> tuple[str, ...]:
-    """Return the statuses that allow an action."""
     return row_action(verb, datetime.now().astimezone() if verb == "reschedule" else 0).allowed
 
 
 def document(row: Row) -> dict[str, Any]:
-    """Return an order as JSON values. share: progress from 0 to 1; undone: aborted before it began.
-
-    selection: None, as the note, if the session's role cannot read it.
-    """
+    """undone: aborted before it began. selection, note: None if the role cannot read them."""
     return {
         **{name: row[name] for name in _SHOWN},
         "to": row["priority"] if row["run_at"] is None else row["run_at"],
@@ -232,7 +216,6 @@ def document(row: Row) -> dict[str, Any]:
 
 
 def told_order(shown: Mapping[str, Any]) -> str:
-    """Describe the progress of an order in a sentence."""
     rows = plural(shown["done"], shown["kind"])
     if shown["undone"]:
         return "Undone: it was aborted before it began, and nothing was changed."
@@ -309,7 +292,7 @@ async def _row(session: Session, id: int, tenants: Collection[str] | None) -> Ro
 
 
 def checked(row: Row | None, id: int, tenants: Collection[str] | None) -> Row:
-    """Return the row. Raises NotFound without one, or if it covers rows of other tenants too."""
+    """Raises NotFound without a row, or if it covers rows of other tenants too."""
     of = None if row is None else row["tenants"]
     if row is None or (tenants is not None and (of is None or not set(of) <= set(tenants))):
         raise NotFound(f"there is no bulk action {id}: `inboxd actions list` shows them")

@@ -1,16 +1,12 @@
 """Carries out bulk actions in workers, a page of rows per transaction.
 
-Promises: the changes of rows, the progress of the action and its audit entry commit together, so a
-killed worker repeats and loses nothing; a row is checked again while it is locked, and skipped if
-it no longer matches or allows the action; the action visits each row once, but no row that was
-written later; a row that another transaction has locked, or whose bucket it has, is passed over and
-tried again later, so the action never waits for such a lock; one worker at a time works on an
-action. With a canary, further rows are replayed only if all of the first rows succeed; otherwise
-the action pauses. Known limits: a failing transaction is retried a few times, then its action
-pauses, so one row that cannot be changed stops it. At most `MOST_PASSED` rows are passed over: then
-the action waits. Rows that cannot be replayed, because their unique key is held or their batch was
-cancelled, are skipped and counted as left out. *See:* `operations/bulk_orders.py`, before it;
-`maintenance/bulk_actions.py`, which calls it.
+Promises: rows, progress and audit commit together, so a killed worker repeats and loses nothing; a
+row is checked again while it is locked; each row is visited once, rows that were written later are
+not; a row or bucket that another transaction has locked is passed over and tried again later; one
+worker at a time works on an action. Unless all rows of a canary succeed, the action pauses. Known
+limits: it pauses after a few failing transactions, so one row that cannot be changed stops it; it
+waits with `MOST_PASSED` rows passed over; rows that cannot be replayed, because their unique key is
+held or their batch was cancelled, are counted as left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +25,8 @@ from inboxd.store import bulk_actions as store
 from inboxd.store import operations as audit
 from inboxd.store import wakeups
 from inboxd.store.bulk_actions import ActionProgress
-from inboxd.store.connections import LOST, Connection, Row, is_passing
+from inboxd.store.connections import LOST, Row, is_passing
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.logs import get_logger
 
@@ -45,12 +40,12 @@ MOST_PASSED: Final = 500
 _POLL_INTERVAL: Final = timedelta(seconds=1)
 _UNSETTLED: Final = (Status.PENDING, Status.WAITING, Status.RUNNING)
 
-Transact = Callable[[], AbstractAsyncContextManager[Connection]]
+Transact = Callable[[], AbstractAsyncContextManager[Session]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """Visited rows. met: their number; passed: ids of rows that other sessions have locked."""
+    """passed: ids of rows that other sessions have locked."""
 
     met: int
     done: Done
@@ -58,19 +53,17 @@ class _Met:
 
     @property
     def left_out(self) -> int:
-        """Return the number of rows that no longer match or allow the action."""
         return self.met - len(self.done) - len(self.passed)
 
 
 _NONE: Final = _Met(0, Done(()))
 
 
-async def work_off(transact: Transact, sql: Statements) -> bool:
-    """Run one transaction of the next action; returns False if no action is due."""
+async def work_off(transact: Transact) -> bool:
+    """Return False if no action is due."""
     row: Row | None = None
     try:
-        async with transact() as connection:
-            session = Session(connection, sql)
+        async with transact() as session:
             row = await store.claim(session)
             if row is None:
                 return False
@@ -84,9 +77,9 @@ async def work_off(transact: Transact, sql: Statements) -> bool:
         if row is None:
             raise
         if is_passing(error):
-            await _put_off(transact, sql, row, explain(error).error)
+            await _put_off(transact, row, explain(error).error)
         else:
-            await _failed(transact, sql, row, explain(error).error)
+            await _failed(transact, row, explain(error).error)
         return True
     if progress.status != row["status"]:
         _log.info(
@@ -96,27 +89,26 @@ async def work_off(transact: Transact, sql: Statements) -> bool:
     return True
 
 
-async def until_next(transact: Transact, sql: Statements) -> timedelta | None:
-    """Return the time until the next action is due; None: no action will be due by itself."""
-    async with transact() as connection:
-        return await store.until_next(Session(connection, sql))
+async def until_next(transact: Transact) -> timedelta | None:
+    """None: no action will be due by itself."""
+    async with transact() as session:
+        return await store.until_next(session)
 
 
-async def _put_off(transact: Transact, sql: Statements, row: Row, why: str) -> None:
-    """Postpone an action that waited too long for a lock: this is not a failure of a row."""
-    async with transact() as connection:
-        await store.put_off(Session(connection, sql), row["id"], why)
+async def _put_off(transact: Transact, row: Row, why: str) -> None:
+    """Waiting too long for a lock is not a failure of a row."""
+    async with transact() as session:
+        await store.put_off(session, row["id"], why)
     _log.info("bulk action is put off", action=row["id"], reason=why)
 
 
-async def _failed(transact: Transact, sql: Statements, row: Row, why: str) -> None:
-    async with transact() as connection:
-        status = await store.fail(Session(connection, sql), row["id"], why)
+async def _failed(transact: Transact, row: Row, why: str) -> None:
+    async with transact() as session:
+        status = await store.fail(session, row["id"], why)
     _log.warning("bulk action failed", action=row["id"], status=status, reason=why)
 
 
 async def _progress(session: Session, row: Row) -> ActionProgress:
-    """Watch the canary, or act on the next rows."""
     left = 0
     if row["canary"] and row["status"] != "running":
         left = row["canary"] - len(row["canary_ids"])
@@ -128,12 +120,10 @@ async def _progress(session: Session, row: Row) -> ActionProgress:
 
 
 def _is_through(row: Row) -> bool:
-    """Whether the action has visited all rows."""
     return row["above"] >= row["last_id"] and not row["passed_ids"]
 
 
 async def _watched(session: Session, row: Row) -> ActionProgress:
-    """Return the action's status by the statuses of the canary's rows."""
     table, same = _table(row), partial(ActionProgress, above=row["above"], passed=row["passed_ids"])
     found = await store.canary_statuses(session, table, row["canary_ids"])
     expected = (*_UNSETTLED, Status.SUCCEEDED)
@@ -150,7 +140,7 @@ async def _watched(session: Session, row: Row) -> ActionProgress:
 
 
 async def _next_rows(session: Session, row: Row, canary: int) -> ActionProgress:
-    """Act on passed-over rows, then on the next ones. canary: its remaining rows; 0: no canary."""
+    """Rows passed over come first. canary: its remaining rows; 0: no canary."""
     limit = canary or _page(row["rate"])
     again, later = row["passed_ids"][:limit], row["passed_ids"][limit:]
     first = await _do(session, row, again)
@@ -179,7 +169,6 @@ async def _next_rows(session: Session, row: Row, canary: int) -> ActionProgress:
 
 
 async def _do(session: Session, row: Row, ids: Sequence[int]) -> _Met:
-    """Act on the rows that allow it, count them in the audit, and notify workers."""
     if not ids:
         return _NONE
     table, action = _table(row), row_action(row["verb"], row["run_at"] or row["priority"])
@@ -194,7 +183,7 @@ async def _do(session: Session, row: Row, ids: Sequence[int]) -> _Met:
         able_ids = [each["id"] for each in able]
         done = await action.do(session, table, able_ids, row["actor"], row["reason"])
         await audit.record_more(session, row["audit_id"], len(done))
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return _Met(len(ids), done, passed)
 
 

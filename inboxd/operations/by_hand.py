@@ -1,7 +1,6 @@
 """Emits an event, sends a command, or runs a schedule once, for an operator.
 
-Promises that each has an audit entry without the payload, in the same transaction; and that a row
-with a given uuid is written only once.
+Promises that the audit entry has no payload, and that a row with a given uuid is written once.
 Known limit: a schedule runs in addition to its times, even while it is paused.
 """
 
@@ -22,13 +21,10 @@ Written = Literal["event", "command"]
 async def write_by_hand(
     session: Session, kind: Written, entry: Entry, *, actor: str, reason: str | None = None
 ) -> WrittenEntry:
-    """Emit an event or send a command. Raises UsageError, and Conflict for a row that exists.
-
-    An event whose dedup key conflicts is written as a dead letter; the result says so.
-    """
+    """A conflicting dedup key makes a dead letter. Raises UsageError; Conflict if it exists."""
     emits = kind == "event"
     table: wakeups.HotTable = "events" if emits else "commands"
-    async with session.connection.transaction():
+    async with session.transaction():
         written = await (producing.emit if emits else producing.send)(session, entry)
         if written.duplicate:
             number = "settled" if written.id is None else f"number {written.id}"
@@ -38,13 +34,13 @@ async def write_by_hand(
         word: audit.Audited = "emit" if emits else "send"
         target = f"{table} {written.id}"
         await audit.record(session, actor, word, target, reason, 1, to=entry.type)
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return written
 
 
 async def last_run(session: Session, name: str) -> datetime | None:
-    """Return a schedule's last run. Raises UnknownName, and Conflict if it is not declared."""
-    async with session.connection.transaction():
+    """Raises UnknownName; Conflict if the schedule is not declared."""
+    async with session.transaction():
         last: datetime | None = (await _held(session, name))["last_at"]
     return last
 
@@ -57,12 +53,8 @@ async def run_schedule(
     reason: str | None = None,
     seen: datetime | Literal["any"] | None = "any",
 ) -> datetime:
-    """Run a schedule once now, in addition to its times; returns the time of the run.
-
-    seen: the last run that the operator saw. Raises UnknownName, and Conflict if no living worker
-    declares the schedule, or if it ran meanwhile.
-    """
-    async with session.connection.transaction():
+    """Raises UnknownName; Conflict if no living worker declares it, or if it ran after `seen`."""
+    async with session.transaction():
         row = await _held(session, name)
         if seen != "any" and row["last_at"] != seen:
             raise Conflict(
@@ -73,7 +65,7 @@ async def run_schedule(
         await schedules.run_now(session, row, time)
         await audit.record(session, actor, "run", f"schedule {name}", reason, 1)
         table: wakeups.HotTable = "events" if row["kind"] == "event" else "commands"
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return time
 
 

@@ -1,9 +1,7 @@
 """One measure over time, for a chart.
 
-Owns the definition of each measure. Promises: None, never 0, stands for an unknown point. Known
-limits: arrivals are known only of all events or all commands; waiting rows are known as far back as
-samples are kept, and of a type only within one lane; of a tenant neither is known.
-*See:* `operations/figures.py`, for the steps; `store/samples.py`.
+Promises: None, never 0, stands for an unknown point. Known limits: arrivals are known only of all
+events or all commands, waiting rows of a type only within one lane; of a tenant neither is known.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +37,7 @@ _SAMPLED: dict[Measure, str] = {"backlog": "waiting", "dead-letters": "failed", 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Choice of a chart. lane: a topic, or a queue; rank: for measures that are times."""
+    """lane: a topic, or a queue; rank: for measures that are times."""
 
     kind: Kind
     measure: Measure
@@ -54,14 +52,12 @@ class Drawn:
 
     @property
     def adds_up(self) -> bool:
-        """Whether the points may be added: each is the count of its step."""
+        """Each point is the count of its step."""
         return self.measure in _DONE or self.measure == "arrivals"
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with one point per step of its span. title: of its type; exactness: of statistics."""
-
     of: Drawn
     title: str | None
     span: Span
@@ -76,7 +72,7 @@ class Chart:
 async def chart(
     session: Session, of: Drawn, since: datetime | timedelta, most_points: int
 ) -> Chart:
-    """Return the chart of a span that ends now. Raises UsageError for counts that do not exist."""
+    """Raises UsageError for counts that do not exist."""
     sampled = of.measure == "arrivals" or of.measure in _SAMPLED
     if sampled and of.tenant is not None:
         raise UsageError(f"{of.measure} of a tenant is not counted: draw `succeeded`, or a time.")

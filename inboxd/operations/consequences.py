@@ -1,9 +1,7 @@
 """Consequences of an action on named rows: for batches, waiting rows, unique keys, and order.
 
-Promises that a row is counted once, and that a count which stops at `COUNTED_TO` is marked. Known
-limits: it does not see conflicts that the action meets later, such as a key taken meanwhile;
-whether a queue keeps an order, and whether its dead letters block their keys, comes from the given
-settings, which may differ from the settings of workers elsewhere.
+Known limits: it does not see conflicts that come later, such as a key taken meanwhile; the rules of
+queues come from the given settings, which may differ from the workers' settings.
 """
 
 from collections.abc import Sequence
@@ -20,8 +18,6 @@ COUNTED_TO: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TouchedBatch:
-    """A batch that some of the rows are members of."""
-
     id: int
     kind: str
     name: str
@@ -29,7 +25,7 @@ class TouchedBatch:
 
 @dataclass(frozen=True, slots=True)
 class OthersTouched:
-    """The number of other rows that an action affects. more: there may be more of them."""
+    """more: there may be more of them."""
 
     count: int = 0
     more: bool = False
@@ -42,9 +38,8 @@ _NONE: Final = OthersTouched()
 class Consequences:
     """Consequences for other rows.
 
-    batches: of the rows. waiting: rows that wait for one of the rows. held: pairs of a row and the
-    unsettled command that has its unique key. in_place: number of rows that keep their position in
-    the line of their key; behind: rows behind a row that blocks its key.
+    held: pairs of a row and the unsettled command that has its unique key. in_place: rows that keep
+    their position in the line of their key; behind: rows behind a row that blocks its key.
     """
 
     batches: tuple[TouchedBatch, ...] = ()
@@ -57,7 +52,7 @@ class Consequences:
 async def consequences_of(
     session: Session, settings: Settings, table: HotTable, ids: Sequence[int]
 ) -> Consequences:
-    """Find the consequences. An event is never in a batch, and nothing waits for its success."""
+    """An event is never in a batch, and nothing waits for its success."""
     if table == "events":
         line = await store.count_line_of_events(session, ids, COUNTED_TO)
         behind = OthersTouched(line["behind"], line["more_behind"])

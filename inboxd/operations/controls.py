@@ -1,14 +1,11 @@
 """Pauses and resumes types, topics, queues, schedules and sources; flushes chunks; unsubscribes.
 
-Webhooks of a paused source are stored and held, or refused.
-
 Promises: every worker applies a pause within a second, and releases leased commands that have not
 started. A flushed chunk contains lined-up events and arrivals, as if it were due. A subscription
-that a living worker declares is not ended, since that worker's next start would restore it. Known
-limits: running rows finish. The count of waiting rows stops at 10,000 per lane; in a sequential or
-batch topic at 10,000 arrivals and 10,000 lined-up events, among which events of a paused type are
-counted. A chunk that is running is not flushed. Events that were written for a topic before its
-subscription ended remain there.
+that a living worker declares is not ended, since its next start would restore it. Known limits:
+running rows and chunks are not touched. The count of waiting rows stops at 10,000 per lane, and of
+lines at 10,000 arrivals and 10,000 lined-up events, also of paused types. Events that were written
+before a subscription ended stay in the topic.
 """
 
 from datetime import datetime
@@ -38,16 +35,15 @@ async def pause(
     reason: str | None = None,
     refuse: bool = False,
 ) -> int:
-    """Pause something until `resume`; returns the number of rows that wait there.
+    """Return the number of rows that wait. refuse: a source answers 503, instead of holding.
 
-    Webhooks of a source are stored and held; with `refuse` they are answered 503. Raises UsageError
-    for an invalid name, or for a kind that cannot refuse; UnknownName for an undeclared schedule;
-    Conflict if it is paused already.
+    Raises UsageError for an invalid name, or a kind that cannot refuse; UnknownName for an
+    undeclared schedule; Conflict if it is paused already.
     """
     _check(kind, name)
     if refuse and kind != "source":
         raise UsageError(f"a {kind} cannot refuse: only a webhook source can.")
-    async with session.connection.transaction():
+    async with session.transaction():
         if kind == "schedule" and not await schedules.exists(session, name):
             raise UnknownName(
                 f"there is no schedule {name!r}{await nearest(session, 'schedule', name)}; "
@@ -65,7 +61,6 @@ async def pause(
 
 
 async def waiting_rows(session: Session, kind: Kind, name: str) -> int:
-    """Return the number of rows that a pause holds back, in lanes and in lines."""
     if kind == "source":
         held = await _held(session, name)
         return held["receipts"] if held else 0
@@ -92,14 +87,13 @@ async def resume(
     reason: str | None = None,
     seen: datetime | Literal["any"] | None = "any",
 ) -> int:
-    """Resume something that is paused; returns the number of rows that wait there.
+    """Release held receipts first, unless the settings of a receiver pause the source too.
 
-    Held receipts of a webhook source are released before it returns, unless the settings of a
-    receiver pause the source too. seen: the beginning of the pause that the operator saw. Raises
-    Conflict if it is not paused, or was resumed and paused again meanwhile.
+    seen: the beginning of the pause that the operator saw. Raises Conflict if it is not paused, or
+    was resumed and paused again meanwhile.
     """
     _check(kind, name)
-    async with session.connection.transaction():
+    async with session.transaction():
         since = await store.resume(session, kind, name)
         was_paused = since is not None
         if was_paused and seen not in ("any", since):
@@ -118,14 +112,13 @@ async def resume(
 
 
 async def _held(session: Session, source: str) -> HeldSource | None:
-    """Return the held receipts of a source, if there are any."""
-    found = await receipts.held(session.connection, session.sql)
+    found = await receipts.held(session)
     return next((row for row in found if row["source"] == source), None)
 
 
 async def _release(session: Session, source: str) -> int:
-    """Release held receipts page by page; after an interruption the leader continues."""
-    pages = receipts.release(session.connection, session.sql, source)
+    """Release page by page; after an interruption the leader continues."""
+    pages = receipts.release(session, source)
     return sum([count async for count in pages])
 
 
@@ -135,7 +128,7 @@ async def _why_not_paused(session: Session, kind: Kind, name: str, held: HeldSou
             f"the source {name!r} is paused by the settings of a receiver, not by an operator: set "
             f'inbound.webhooks.{name}.paused = "no", and send the receiver a HUP'
         )
-    controls = await store.read(session.connection, session.sql)
+    controls = await store.read(session)
     paused = [row["name"] for row in controls if row["kind"] == kind]
     return (
         f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; `inboxd paused` lists all "
@@ -144,7 +137,6 @@ async def _why_not_paused(session: Session, kind: Kind, name: str, held: HeldSou
 
 
 async def flushable(session: Session, topic: str, key: str | None = None) -> int:
-    """Return the number of chunks that `flush` would make due."""
     return await chunks.count(session, topic, key, _MOST_CHUNKS)
 
 
@@ -156,11 +148,8 @@ async def flush(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """Make the waiting chunks of a batch topic, or of one key, due now; returns their keys.
-
-    At most 10,000 chunks, beginning with the earliest due one. Raises NotFound if no chunk waits.
-    """
-    async with session.connection.transaction():
+    """Make at most 10,000 chunks due, the earliest first. Raises NotFound if no chunk waits."""
+    async with session.transaction():
         keys = await chunks.flush(session, topic, key, _MOST_CHUNKS)
         if not keys:
             if told := await unknown(session, "topic", topic):
@@ -168,7 +157,7 @@ async def flush(
             what = f"the key {key!r} of the topic {topic!r}" if key is not None else repr(topic)
             raise NotFound(f"no chunk of {what} waits: see `inboxd topics chunks {topic}`")
         await audit.record(session, actor, "flush", f"topic {topic}", reason, len(keys))
-        await wakeups.notify(session.connection, session.sql, "events")
+        await wakeups.notify(session, "events")
     return keys
 
 
@@ -180,11 +169,8 @@ async def unsubscribe(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """End a topic's subscription to `type`, or to all types; returns the types.
-
-    Raises NotFound if the topic has no such subscription, Conflict if a living worker declares it.
-    """
-    async with session.connection.transaction():
+    """Raises NotFound without a subscription; Conflict if a living worker declares it."""
+    async with session.transaction():
         known = [each for each in await topics.listed(session) if each["topic"] == topic]
         types = [each for each in (known[0]["types"] if known else ()) if type in (None, each)]
         if not types:
@@ -192,7 +178,7 @@ async def unsubscribe(
                 raise UnknownName(told)
             what = f"no subscription to {type!r}" if type else "no subscriptions"
             raise NotFound(f"the topic {topic!r} has {what}; `inboxd topics list` shows them")
-        ended = await topics.unsubscribe(session.connection, session.sql, topic, type)
+        ended = await topics.unsubscribe(session, topic, type)
         if not ended:
             raise Conflict(
                 f"a living worker declares the topic {topic!r} for {', '.join(types)}: "

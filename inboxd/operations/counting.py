@@ -1,10 +1,7 @@
 """Counts rows that match a filter of lists, by outcome, within a bound of rows to look at.
 
-Owns the counting of rows that `finding` finds. Promises that a count is exact if all rows were
-looked at, and otherwise marked "at least", with how far it looked; and that each row counts once,
-even if it settles meanwhile. Known limit: it looks at rows, so it takes as long as a list of the
-same number of rows; totals of a type and a tenant come from the census (`totals.py`), at any size.
-*See:* `cli/count.py`, before it; `finding.py`, after it.
+Promises that a count is exact or marked "at least", and that each row counts once, even if it
+settles meanwhile. Totals of a type and a tenant come from the census (`totals.py`), at any size.
 """
 
 from collections import Counter
@@ -26,11 +23,7 @@ _PAGE_ROWS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FoundNumbers:
-    """Numbers of matching rows, with the names of totals.
-
-    processing: None for events, which have no such status. looked: rows that were looked at.
-    looked_back_to: creation time of the last one; None: all rows were looked at.
-    """
+    """processing: None for events. looked_back_to: None if all rows were looked at."""
 
     total: Number
     pending: Number
@@ -52,11 +45,7 @@ async def count_found(
     seconds: float = float("inf"),
     requests: float = float("inf"),
 ) -> FoundNumbers:
-    """Count the rows that match the filter.
-
-    look: the most rows to look at. seconds: after this time, it looks at no further rows. requests:
-    the most requests of `find`, which has the bound in blocks of each.
-    """
+    """look: the most rows. seconds: no look begins later. requests: the most requests of `find`."""
     look, begun = look or LOOKED_AT, monotonic()
     unsettled, settled = Counter[str](), Counter[str]()
     looked, below, asked = 0, None, 0

@@ -1,9 +1,4 @@
-"""Shows the daily statement, and accepts its findings for an operator.
-
-Promises that showing it reads the leader's statement, and counts nothing. Known limit: it is as old
-as `checked_at` says.
-*See:* `inboxd.maintenance.daily_statement`, which makes it; `cli/statement.py`, which prints it.
-"""
+"""Shows the leader's daily statement, and accepts its findings; it counts nothing itself."""
 
 from datetime import date
 from typing import Any
@@ -19,7 +14,7 @@ _SUMMED = ("received", "duplicates", *FATES, "difference")
 
 
 def read_day(text: str) -> date:
-    """Read a day in ISO 8601. Raises UsageError."""
+    """Read ISO 8601. Raises UsageError."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -29,10 +24,9 @@ def read_day(text: str) -> date:
 async def statement(
     session: Session, day: date | None = None, source: str | None = None
 ) -> dict[str, Any]:
-    """Return the statement of a day (None: the newest) and a source (None: all sources).
+    """None: the newest day, and all sources. Raises NotFound for a day without a statement.
 
-    `elsewhere`: findings of other days that are not accepted. Raises NotFound for a day without a
-    statement; before the first statement, the result's `day` has no value.
+    `elsewhere`: open findings of other days. `day` is empty before the first statement.
     """
     rows = await store.shown(session, day, source)
     if not rows and day is not None:
@@ -78,11 +72,8 @@ async def accept_findings(
     actor: str,
     reason: str | None = None,
 ) -> int:
-    """Accept the findings of a day: they are still shown, but raise no more alerts.
-
-    Later findings have to be accepted again. Raises NotFound if there is nothing to accept.
-    """
-    async with session.connection.transaction():
+    """They raise no more alerts; later ones do. Raises NotFound if there is nothing to accept."""
+    async with session.transaction():
         accepted = await store.accept(session, day, source, actor)
         if not accepted:
             raise NotFound(f"{day} has no finding to accept; nothing was changed")

@@ -1,7 +1,6 @@
 """One row in full, as JSON values for the command line and the admin API.
 
-Promises: payloads, headers and results are included only if asked for. Known limit: at most 100
-created rows are included.
+Known limit: at most 100 created rows are included.
 """
 
 import base64
@@ -50,11 +49,9 @@ async def details(
     tenants: Tenants | None = None,
     labels_of: LabelsOf = type_labels,
 ) -> dict[str, Any]:
-    """Return one row as JSON values, with related data. Raises NotFound.
+    """Raises NotFound; DatabaseError if it asks for contents that the role cannot read.
 
-    tenants: cached names of tenants, for a process that looks more than once. payload: include
-    payload, headers and result. raw: include the webhook of an event. The field `withheld` names
-    the contents that the session's role cannot read; asking for them raises DatabaseError.
+    payload: with headers and result. raw: the webhook of an event. `withheld` names those contents.
     """
     if payload:
         session.refuse_withheld("payloads, headers and results")
@@ -96,10 +93,7 @@ async def details(
 def alone(
     table: HotTable, id: int | UUID, row: dict[str, Any], tenants: frozenset[str]
 ) -> dict[str, Any]:
-    """Return a row without data about other rows, for a visitor of certain tenants.
-
-    Other rows may be of any tenant. Raises NotFound for a row of another tenant.
-    """
+    """Other rows may be of any tenant. Raises NotFound for a row of another tenant."""
     if row["tenant"] not in tenants:
         raise _missing(table, id)
     why = None if row["why"] is None else brief(row["why"])
@@ -119,7 +113,6 @@ async def _name_tenant(session: Session, row: dict[str, Any], tenants: Tenants) 
 
 
 async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | None:
-    """Describe a suspect: the worker that died, and how the command runs until it ends."""
     group, lone, _ = (row.pop(key, None) for key in _OF_SUSPECTS)
     if group is None:
         return None
@@ -133,7 +126,7 @@ async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | 
 
 
 async def _receipt(session: Session, row: dict[str, Any], *, raw: bool) -> dict[str, Any] | None:
-    """Return the receipt of an event; None: it was not a webhook, or the receipt is not kept."""
+    """None: it was not a webhook, or the receipt is not kept."""
     if row["origin_kind"] != "receipt" or row["causation_id"] is None:
         return None
     found = await receipts.one(session, UUID(row["causation_id"]), raw=raw)
@@ -148,7 +141,7 @@ async def _receipt(session: Session, row: dict[str, Any], *, raw: bool) -> dict[
 
 
 def _readable(body: bytes) -> dict[str, str]:
-    """Return a body as text, or else in base64."""
+    """Return the text, or else base64."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
@@ -156,14 +149,14 @@ def _readable(body: bytes) -> dict[str, str]:
 
 
 def _has_a_time(row: dict[str, Any]) -> bool:
-    """Whether the row runs at its own time: it is not in a line, or is the first of its line."""
+    """A row in a line runs at its own time only if it is the first."""
     if row["status"] == Status.WAITING:
         return bool(row.get("head")) or row.get("line_at") is not None
     return bool(row["status"] == Status.PENDING)
 
 
 def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Apply a rule to a row, which may have its own number of attempts."""
+    """The row may have its own number of attempts."""
     own = row.get("max_attempts")
     policy = rule["policy"] if own is None else f"{rule['policy']}; for this row: attempts {own}"
     most = rule["attempts"] if own is None else own

@@ -1,11 +1,10 @@
 """Edits a waiting command: its payload, its time, its priority.
 
-Promises: an edit changes all fields or none, while the row is locked, so that the command cannot
-start. The payload changes only before the first attempt, since an attempt may have acted on it, and
-never in a delivery, which carries a fact. The preview shows the exact values that are written; the
-audit has the new values, but no content of a payload. Known limits: a unique key that was derived
-from the payload stays. Payloads of more than `payloads.MOST` bytes are edited, but not shown.
-*See:* `operations/rows.py`, which replays a dead letter with another payload.
+Promises: an edit changes all fields or none, while the row is locked; the payload changes only
+before the first attempt, since an attempt may have acted on it, and never in a delivery, which
+carries a fact. The preview shows the exact values; the audit has no content of a payload. Known
+limits: a unique key that was derived from the payload stays; a payload of more than `payloads.MOST`
+bytes is not shown.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +44,7 @@ class CommandEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditableCommand:
-    """A waiting command. payload: None if it is not shown; kept: why it cannot be edited."""
+    """payload: None if it is not shown; kept: why it cannot be edited."""
 
     id: int
     type: str
@@ -58,7 +57,7 @@ class EditableCommand:
 
 @dataclass(frozen=True, slots=True)
 class EditedField:
-    """A changed field: payload, run_at, priority. None stands for a payload too large to show."""
+    """None stands for a payload too large to show."""
 
     field: str
     before: object
@@ -80,8 +79,8 @@ _EDIT: Final = RowAction(
 
 
 async def editable(session: Session, id: RowId, expected: ExpectedRows = ANY) -> EditableCommand:
-    """Return a command for editing. Raises NotFound, and Conflict if it is not waiting."""
-    async with session.connection.transaction():
+    """Raises NotFound, and Conflict if it is not waiting."""
+    async with session.transaction():
         (row,) = await hold(session, "commands", [id], _EDIT, expected)
         found = await _state(session, row["id"], payload=True)
     return EditableCommand(
@@ -104,12 +103,8 @@ async def edit_command(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> tuple[EditedField, ...]:
-    """Change a waiting command; returns the changed fields.
-
-    Raises UsageError for invalid values, NotFound, and Conflict if it has started meanwhile, has
-    changed since it was seen, or has the values already; then nothing is changed.
-    """
-    async with session.connection.transaction():
+    """Raises UsageError, NotFound; Conflict if it has started, changed, or has the values."""
+    async with session.transaction():
         changes = await _edit(session, id, wanted, expected, actor, reason)
         if not changes:
             raise Conflict(f"command {id} has these values already; nothing was changed")
@@ -119,11 +114,8 @@ async def edit_command(
 async def preview_edit(
     session: Session, id: RowId, wanted: CommandEdit, expected: ExpectedRows = ANY
 ) -> tuple[EditedField, ...]:
-    """Make the change and roll it back; returns the changed fields, perhaps none.
-
-    Raises as `edit_command` does.
-    """
-    transaction = session.connection.transaction()
+    """Make the change and roll it back. Raises as `edit_command`."""
+    transaction = session.transaction()
     await transaction.start()
     try:
         return await _edit(session, id, wanted, expected, "", None)
@@ -155,7 +147,7 @@ async def _edit(
     changes = tuple(_differing(wanted, before, after))
     to = ", ".join(_audited(each) for each in changes)
     await store.record(session, actor, "edit", f"commands {number}", reason, 1, to=to)
-    await wakeups.notify(session.connection, session.sql, "commands")
+    await wakeups.notify(session, "commands")
     return changes
 
 
@@ -171,11 +163,7 @@ def _check(wanted: CommandEdit) -> None:
 
 
 async def _state(session: Session, id: int, *, payload: bool) -> dict[str, Any]:
-    """Return run_at, priority, queue, and the stored payload if asked for.
-
-    payload: None if it has more than `MOST` bytes. Raises DatabaseError for a role that cannot read
-    payloads.
-    """
+    """payload: None above `MOST` bytes. Raises DatabaseError for a role that cannot read it."""
     found: dict[str, Any] = {**await store.edited(session, id), "payload": None}
     if payload:
         session.refuse_withheld("payloads")
@@ -220,7 +208,7 @@ def _differing(
 
 
 def _audited(change: EditedField) -> str:
-    """Format a change for the audit, without the content of a payload."""
+    """The content of a payload is left out."""
     if change.field == "payload":
         return "another payload"
     if isinstance(change.after, datetime):

@@ -1,9 +1,7 @@
 """Manages endpoints: add, change, disable, rotate secrets, resend deliveries.
 
-Promises: every worker applies a change within seconds; each action has an audit entry without
-secret and URL, in the same transaction. Known limit: an endpoint of the settings is changed only
-there.
-*See:* `cli/endpoints.py`, before it; `store/endpoints.py`, after it.
+Promises: every worker applies a change within seconds; audit entries have neither secret nor URL.
+Known limit: an endpoint of the settings is changed only there.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -55,7 +53,6 @@ _REMEDIES: Mapping[str, str] = {
 
 
 async def one_endpoint(session: Session, name: str) -> EndpointRow:
-    """Return an endpoint by its name. Raises UnknownName."""
     found = await store.listed(session, name)
     if not found:
         known = [each["name"] for each in await store.listed(session)]
@@ -74,11 +71,7 @@ async def deliveries(
     limit: int = 20,
     everywhere: bool = False,
 ) -> Found:
-    """Return the deliveries of an endpoint, newest first.
-
-    everywhere: use as many requests as it takes to fill the page or to look at all commands; else
-    one request, which is bounded.
-    """
+    """Newest first. everywhere: make as many requests as needed; else one, which is bounded."""
     wanted = Filter(lane=QUEUE + name, statuses=statuses, since=since)
     ask = partial(search, look=_ALL) if everywhere else find
     return await ask(
@@ -89,11 +82,11 @@ async def deliveries(
 async def add_endpoint(
     session: Session, new: NewEndpoint, *, actor: str, reason: str | None = None
 ) -> EndpointRow:
-    """Add an endpoint. Raises UsageError for invalid values, Conflict if the name exists."""
+    """Raises UsageError for invalid values, Conflict if the name exists."""
     refuse(f"the name {new.name!r:.60}", name_problem(new.name))
     refuse("the secret", secret_problem(new.secret))
     _check(new.url, new.types)
-    async with session.connection.transaction():
+    async with session.transaction():
         if not await store.add(session, new):
             raise Conflict(f"there is an endpoint {new.name!r} already; choose another name")
         # Only the host: the path may be a secret, and readers of the audit must not see URLs.
@@ -113,13 +106,13 @@ async def change_endpoint(
 ) -> EndpointRow:
     """Change url, types, ordered, events, rate, concurrency or disable_after.
 
-    seen: the time of its last change, as the actor saw it. Raises UsageError, UnknownName, and
-    Conflict for an endpoint of the settings, or if it was changed meanwhile.
+    seen: the time of its last change. Raises UsageError, UnknownName, and Conflict for an endpoint
+    of the settings, or if it was changed meanwhile.
     """
     if not changes:
         raise UsageError("no change is given: give --url, --type or another option.")
     _check(changes.get("url"), changes.get("types", ()))
-    async with session.connection.transaction():
+    async with session.transaction():
         check_managed(await one_endpoint(session, name), "change")
         if not await store.change(session, name, changes, seen):
             raise changed_meanwhile(name)
@@ -137,12 +130,8 @@ async def remove_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> EndpointRow:
-    """Remove an endpoint; its waiting deliveries stay.
-
-    seen: as for `change_endpoint`. Raises UnknownName, and Conflict for an endpoint of the
-    settings, or if it was changed meanwhile.
-    """
-    async with session.connection.transaction():
+    """Its waiting deliveries stay. seen and errors: as for `change_endpoint`."""
+    async with session.transaction():
         row = await one_endpoint(session, name)
         check_managed(row, "remove")
         if not await store.remove(session, name, seen):
@@ -159,12 +148,8 @@ async def enable_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> EndpointRow:
-    """Enable an endpoint: workers send its waiting deliveries.
-
-    seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is enabled,
-    or was changed meanwhile.
-    """
-    async with session.connection.transaction():
+    """Workers send its waiting deliveries. Raises UnknownName; Conflict if enabled, or changed."""
+    async with session.transaction():
         row = await one_endpoint(session, name)
         if row["undeclared_at"] is not None:
             _refuse_settings(row, "no worker declares it any more, so add it there again")
@@ -184,12 +169,8 @@ async def disable_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> EndpointRow:
-    """Disable an endpoint: it gets no new deliveries.
-
-    seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is disabled,
-    or was changed meanwhile.
-    """
-    async with session.connection.transaction():
+    """It gets no new deliveries. Raises UnknownName; Conflict if it is disabled, or changed."""
+    async with session.transaction():
         await one_endpoint(session, name)
         if not await store.disable(session, name, reason or f"disabled by {actor}", seen):
             row = await one_endpoint(session, name)
@@ -210,14 +191,13 @@ async def rotate_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> str:
-    """Give an endpoint a new secret, generated unless given; returns the secret.
+    """Older secrets sign too, for the time `keep`; a missing one is generated.
 
-    Older secrets also sign, for the time `keep`. seen: as for `change_endpoint`. Raises UsageError,
-    UnknownName, and Conflict for an endpoint of the settings, or if it was changed meanwhile.
+    Raises UsageError, and otherwise as `change_endpoint`.
     """
     secret = secret or made_secret()
     refuse("the secret", secret_problem(secret))
-    async with session.connection.transaction():
+    async with session.transaction():
         check_managed(await one_endpoint(session, name), "rotate")
         if not await store.rotate(session, name, secret, keep, seen):
             raise changed_meanwhile(name)
@@ -234,11 +214,8 @@ async def send_to_endpoint(
     actor: str,
     reason: str | None = None,
 ) -> dict[str, Any]:
-    """Send one webhook to one endpoint, regardless of its types.
-
-    Returns id, command_id and message_id. Raises UnknownName, and Conflict if it is disabled.
-    """
-    async with session.connection.transaction():
+    """Its types do not matter. Raises UnknownName, and Conflict if it is disabled."""
+    async with session.transaction():
         row = await one_endpoint(session, name)
         sent = await store.send(session, row, type_, payload)
         if sent is None:
@@ -251,7 +228,7 @@ async def send_to_endpoint(
 
 
 class SeenDeliveries(NamedTuple):
-    """State of deliveries that an actor saw. entry: the newest resend to their endpoint."""
+    """entry: the newest resend to their endpoint."""
 
     entry: int
     state: str
@@ -260,9 +237,9 @@ class SeenDeliveries(NamedTuple):
 async def resendable(
     session: Session, name: str, ids: Sequence[RowId]
 ) -> tuple[list[dict[str, Any]], SeenDeliveries]:
-    """Return deliveries (id, status, tenant) and their state. Raises as `resend_deliveries`."""
+    """Return id, status and tenant of each. Raises as `resend_deliveries`."""
     await one_endpoint(session, name)
-    async with session.connection.transaction():
+    async with session.transaction():
         found = await _deliveries(session, name, ids)
     shown = [{key: row[key] for key in ("id", "status", "tenant")} for row in found]
     entry = await seen_entry(session, "resend", _of_endpoint(name))
@@ -278,14 +255,13 @@ async def resend_deliveries(
     reason: str | None = None,
     seen: SeenDeliveries | None = None,
 ) -> Done:
-    """Resend deliveries, all or none, with their message ids: replay failed ones, send others anew.
+    """Replay failed ones, send others anew, all or none, with their message ids.
 
-    seen: the state that `resendable` returned. Raises UnknownName, NotFound for a row that is not a
-    delivery of this endpoint, and Conflict for a delivery that has not ended, or that has changed
-    since it was seen, or if deliveries of this endpoint were resent since.
+    Raises UnknownName; NotFound for a row that is not a delivery of it; Conflict for one that has
+    not ended or has changed, or if deliveries of this endpoint were resent since.
     """
     await one_endpoint(session, name)
-    async with session.connection.transaction():
+    async with session.transaction():
         if seen is not None:
             await refuse_if_done_since(session, "resend", _of_endpoint(name), seen.entry)
         found = await _deliveries(session, name, ids)
@@ -303,7 +279,7 @@ async def resend_deliveries(
         if pairs:
             target = f"commands {listed(settled)}{_of_endpoint(name)}"
             await rows.record(session, actor, "resend", target, reason, len(pairs))
-            await wakeups.notify(session.connection, session.sql, "commands")
+            await wakeups.notify(session, "commands")
     return Done(
         (*again.ids, *(row["old_id"] for row in pairs)),
         new_ids=(*again.new_ids, *(row["new_id"] for row in pairs)),
@@ -343,12 +319,11 @@ def _of_endpoint(name: str) -> str:
 
 
 def failed_of(name: str, **more: Any) -> Selection:
-    """Select the failed deliveries of an endpoint."""
     return Selection(type=DELIVER, lane=QUEUE + name, **more)
 
 
 def read_rate(text: str) -> str:
-    """Return a rate in its stored form, such as "10/s". Raises UsageError."""
+    """Return the stored form, such as "10/s". Raises UsageError."""
     try:
         return format_rate(parse_rate(text))
     except ValueError as error:
@@ -388,7 +363,6 @@ def _check(url: str | None, types: Sequence[str]) -> None:
 
 
 def changed_meanwhile(name: str) -> Conflict:
-    """Make the error of an action on an endpoint that has changed since the actor saw it."""
     return Conflict(
         f"the endpoint {name!r} was changed meanwhile; nothing was changed: look at it again"
     )

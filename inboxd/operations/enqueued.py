@@ -1,9 +1,4 @@
-"""The commands and batches that the events of a list created: a few of each event.
-
-Promises that the cost of a list does not depend on the age of its events.
-Known limit: a command that ended long after its event is missing (`Enqueued.within`); only the view
-of that event shows it.
-"""
+"""A few commands and batches that each event of a list created; its cost ignores their age."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,17 +17,13 @@ _DAYS = 200
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """Created rows by the event's id: kind, id, type, status, at most `MOST` + 1 per event.
-
-    within: rows that ended later than this after their event are missing.
-    """
+    """At most `MOST` + 1 rows per event's id. within: rows that ended later are missing."""
 
     of: Mapping[int, list[dict[str, Any]]]
     within: timedelta
 
 
 async def enqueued_by(session: Session, events: Sequence[Mapping[str, Any]]) -> Enqueued:
-    """Find the rows that events created. events: rows of a list."""
     within = timedelta(days=max(1, _DAYS // max(1, len(events))))
     named = [(row["id"], row["event_id"], row["created_at"]) for row in events]
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)

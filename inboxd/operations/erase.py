@@ -1,18 +1,14 @@
 """Erases the contents of a tenant's or an entity's rows: payloads, results, errors, keys, bodies.
 
-Body, headers and address of a webhook that contained such an event are erased completely; a held
-event is deleted if waiting rows are to be cancelled.
-
-A row keeps its skeleton: ids, type, topic or queue, times, status, lineage. So batches, counts and
-stories stay complete, without contents. An unsettled event does not change, since it is a fact
-(promise 8): it is settled first, then erased. Promises: the search and each step are short
-transactions; an interrupted erasure has a correct audit entry, and running the command again erases
-the remaining rows; an erasure that finds nothing has an entry only if webhooks are received, since
-a spool may hold matching ones; dead letters are dismissed and erased; waiting and running rows are
-changed only if asked for. Known limits: rows are found by their columns, not by their payloads;
-rows that are written meanwhile are found by the next run; receipts in a spool are dropped by its
-drain, which reads the audit (`inbound/spool/erasures.py`); copies elsewhere (exports, backups,
-logs) stay.
+A row keeps its skeleton: ids, type, topic or queue, times, status, lineage. An unsettled event is a
+fact (promise 8): it is settled first, then erased. A webhook that contained such an event loses
+body, headers and address; a held event is deleted if waiting rows are to be cancelled. Promises:
+each step is a short transaction; an interrupted erasure has a correct audit entry, and the next run
+erases the remaining rows; waiting and running rows are changed only if asked for. An erasure that
+finds nothing has an entry if webhooks are received: the drain of a spool reads it
+(`inbound/spool/erasures.py`). Known limits: rows are found by their columns, not by their payloads;
+rows that are written meanwhile are found by the next run; copies elsewhere (exports, backups, logs)
+stay.
 """
 
 from collections import Counter
@@ -43,8 +39,6 @@ OnStep = Callable[[float, int], None]
 
 @dataclass(slots=True)
 class About:
-    """Numbers of rows about the subject, by table."""
-
     settled: Counter[str] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
@@ -72,7 +66,7 @@ def subject_of(tenant: str | None, entity_type: str | None, entity_id: str | Non
 async def survey(
     session: Session, subject: Subject, on_step: OnStep = lambda _share, _found: None
 ) -> About:
-    """Count the rows that an erasure would erase; it searches all of history, part by part."""
+    """It searches all of history, part by part."""
     about = About()
     for table in _TABLES:
         for _, status in await store.hot(session, table, subject):
@@ -94,11 +88,10 @@ async def erase(
     unsettled: bool = False,
     on_step: OnStep = lambda _share, _found: None,
 ) -> tuple[About, int]:
-    """Erase rows; returns the erased rows (all settled by now), and the number of rows left.
+    """Return the erased rows, all settled by now, and the number of rows left, which still run.
 
-    unsettled: cancel waiting commands, and ask running ones to stop. Running rows are left: another
-    run erases them after they have ended. Raises Conflict if rows wait or run and `unsettled` is
-    not set, DatabaseError if a privilege is missing; then nothing is changed.
+    unsettled: cancel waiting commands, and ask running ones to stop. Raises Conflict if rows wait
+    or run and it is not set, DatabaseError if a privilege is missing; then nothing is changed.
     """
     await require_rights(session)
     rows = {table: await store.hot(session, table, subject) for table in _TABLES}
@@ -112,7 +105,7 @@ async def erase(
         ).on_terminals(" with --unsettled")
     entry = await _record(session, subject, terms, events) if held or any(rows.values()) else None
     for first in range(0, len(held), _PAGE):
-        async with session.connection.transaction():
+        async with session.transaction():
             await store.erase_held(session, subject, held[first : first + _PAGE])
     for table in _TABLES:
         for page in _pages([id_ for id_, _ in rows[table]]):
@@ -129,11 +122,8 @@ async def erase(
 async def _settle(
     session: Session, table: HotTable, ids: Sequence[int], *, unsettled: bool
 ) -> None:
-    """Settle rows: dead letters as dismissed, waiting ones as cancelled.
-
-    Without `unsettled`, it skips a dead letter that was replayed meanwhile.
-    """
-    async with session.connection.transaction():
+    """Without `unsettled`, skip a dead letter that was replayed meanwhile."""
+    async with session.transaction():
         held = await actions.lock(session, table, ids, [])
         of: dict[bool, list[int]] = {True: [], False: []}
         for row in held:
@@ -145,29 +135,25 @@ async def _settle(
         else:
             await actions.cancel(session, waiting)
             await actions.request_cancel(session, waiting)
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
 
 
 async def _record(session: Session, subject: Subject, terms: Terms, count: int) -> int:
-    """Record the erasure with its subject, so that it can be proved."""
     return await actions.record(session, terms.actor, "erase", str(subject), terms.reason, count)
 
 
 async def _erase_history(
     session: Session, subject: Subject, terms: Terms, entry: int | None, on_step: OnStep
 ) -> About:
-    """Erase settled rows part by part, each in a transaction with its count in the audit.
-
-    entry: the audit entry; None: nothing was found so far.
-    """
+    """Each part is a transaction with its count in the audit. entry: None: nothing found so far."""
     about = About()
     async for table, stretch in store.stretches(session, _TABLES):
-        async with session.connection.transaction():
+        async with session.transaction():
             row = await store.erase(session, table, subject, stretch, errors_after())
             if row["rows"]:
                 # A census of that day may have counted these rows already, or may see them again.
                 parent = f"{table}_history"
-                await census.begin(session.connection, session.sql, stretch.part, parent)
+                await census.begin(session, stretch.part, parent)
                 if entry is None:
                     entry = await _record(session, subject, terms, row["rows"])
                 else:
@@ -188,7 +174,7 @@ async def require_rights(session: Session) -> None:
 
 
 def errors_after() -> str:
-    """Return the errors that an erased row gets, as JSON text."""
+    """Return JSON text: the errors of an erased row."""
     at = datetime.now(UTC).isoformat()
     # The function `is_erased` of the schema compares this text.
     return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()

@@ -1,11 +1,9 @@
 """Erases webhooks whose body contains a text: for data that no column names.
 
-Body, headers and address of such a receipt are erased, as by `erase`; if the body could not be
-read, the dead letters that contain it are erased too. Events that were made of a body stay: an
-erasure by tenant or entity finds them. Promises: while events of a matching receipt are held,
-nothing is changed; the audit has only a hash of the text; running the command again completes an
-interrupted erasure. Known limits: the text is compared byte by byte in UTF-8, so JSON that writes
-it with escapes does not match; receipts in a spool are not found.
+Body, headers and address go, and the dead letters that contain a body that could not be read;
+events that were made of it stay. Promises: the audit has only a hash of the text; running the
+command again completes an interrupted erasure. Known limits: JSON that writes the text with escapes
+does not match; receipts in a spool are not found.
 """
 
 import hashlib
@@ -31,7 +29,7 @@ _LEAST_BYTES = 3
 
 @dataclass(slots=True)
 class ErasedReceipts:
-    """Numbers of receipts and dead letters. left: receipts whose events were replayed."""
+    """left: receipts whose events were replayed."""
 
     receipts: int = 0
     dead_letters: int = 0
@@ -39,7 +37,7 @@ class ErasedReceipts:
 
 
 def text_of(given: str) -> bytes:
-    """Encode the text as in a body. Raises UsageError if it is too short."""
+    """Raises UsageError if it is too short."""
     text = given.encode("utf-8", "surrogateescape")
     if len(text.strip()) < _LEAST_BYTES:
         raise UsageError(
@@ -50,16 +48,11 @@ def text_of(given: str) -> bytes:
 
 
 async def matching(session: Session, text: bytes) -> Sequence[MatchedReceipt]:
-    """Return the receipts that an erasure would erase."""
     return await store.matching(session, text)
 
 
 async def erase_matching(session: Session, text: bytes, terms: Terms) -> ErasedReceipts:
-    """Erase the matching receipts; returns the numbers.
-
-    Raises Conflict while events of a matching receipt are held, DatabaseError if the role is not
-    allowed to erase; in both cases nothing is changed.
-    """
+    """Raises Conflict while events of a receipt are held; DatabaseError without the rights."""
     await require_rights(session)
     found, erased = await store.matching(session, text), ErasedReceipts()
     if not found:
@@ -74,14 +67,14 @@ async def erase_matching(session: Session, text: bytes, terms: Terms) -> ErasedR
     for first in range(0, len(found), _PAGE):
         page = found[first : first + _PAGE]
         before = erased.receipts
-        async with session.connection.transaction():
+        async with session.transaction():
             await _erase(session, page, erased)
             await actions.record_more(session, entry, erased.receipts - before)
     return erased
 
 
 async def _erase(session: Session, page: Sequence[MatchedReceipt], erased: ErasedReceipts) -> None:
-    """Erase receipts; receipts whose events were replayed stay, so that the next run finds them."""
+    """Receipts whose events were replayed stay, so that the next run finds them."""
     named = [event for each in page for event in each.broken]
     rows = await actions.lock(session, "events", [], named)
     alive = {row["uuid"] for row in rows if row["status"] != Status.FAILED}
@@ -94,8 +87,8 @@ async def _erase(session: Session, page: Sequence[MatchedReceipt], erased: Erase
     settled = await store.erase_broken(session, events, errors_after())
     for part in settled["parts"]:
         # A census of that day may have counted these rows already, or may see them again.
-        await census.begin(session.connection, session.sql, part, "events_history")
+        await census.begin(session, part, "events_history")
     await store.erase_bodies(session, [each.id for each in page])
-    await wakeups.notify(session.connection, session.sql, "events")
+    await wakeups.notify(session, "events")
     erased.receipts += len(page)
     erased.dead_letters += settled["rows"]

@@ -1,13 +1,10 @@
 """Dead letters in groups of equal failures.
 
-Promises: ten thousand dead letters with three causes are three groups, each with its count, types,
-times and the newest error; counting them reads an index, not the rows, and at most `COUNTED`
-entries of it for each table: beyond its share, the count of a group is the least number. A group
-stays archived until it has more rows, or a newer row, than when it was archived. Known limits:
-failures count as equal if they have one type of exception and one line of the plugin
-(`inboxd.model.outcome`), so one line that fails for two reasons with one type of exception is one
-group; a row that failed under an older release keeps its group; a group that is larger than its
-share when it is archived comes back for a newer row only.
+Failures are equal if they have one type of exception and one line of the plugin
+(`inboxd.model.outcome`). Promises: counting reads at most `COUNTED` entries of an index for each
+table; a group stays archived until it has more rows, or a newer one. Known limits: one line that
+fails for two reasons is one group; a row of an older release keeps its group; a group that is
+larger than its share when it is archived comes back for a newer row only.
 """
 
 from collections import Counter
@@ -50,11 +47,10 @@ class ArchivedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Dead letters with equal failures. kind: event or command. types: number of rows of each.
+    """Dead letters with equal failures. types: number of rows of each.
 
-    at_least: counting stopped at a bound, so it may have more rows than `count`. first_at, last_at:
-    when the oldest and the newest row became dead letters. last_id, error: of the newest row.
-    archived: None if it is not archived, or has grown since.
+    at_least: it may have more rows than `count`. first_at, last_at: when rows became dead letters.
+    last_id, error: of the newest. archived: None, too, if it has grown since.
     """
 
     kind: str
@@ -81,9 +77,8 @@ class Group:
 class Spread:
     """The releases, hosts and tenants of a group's dead letters, by their last attempts.
 
-    looked: number of the newest rows that are counted. newest, began: numbers by release, host and
-    tenant, largest first, of the newest and of the first remaining rows. hours: numbers of the last
-    24 hours, the current one last; None: unknown, before the oldest row that was looked at.
+    newest, began: numbers of the `looked` newest and of the first remaining rows. hours: of the
+    last 24, the current one last; None: unknown, before the oldest row that was looked at.
     """
 
     looked: int
@@ -92,7 +87,6 @@ class Spread:
     hours: Sequence[int | None]
 
     def told(self, part: Counted, what: str) -> str:
-        """Format the names of a part: a single name, or each with its count."""
         names = part.get(what, [])
         if len(names) == 1:
             return names[0]["name"] or "none"
@@ -100,10 +94,7 @@ class Spread:
 
 
 async def whole_name(session: Session, group: str) -> str:
-    """Return the fingerprint of the failure group with this name, or this beginning of a name.
-
-    Raises NotFound for an unknown group, UsageError if several names have this beginning.
-    """
+    """Raises NotFound; UsageError if several names have this beginning."""
     found = await store.groups_from(session, group)
     if group in found:
         return group
@@ -118,10 +109,7 @@ async def whole_name(session: Session, group: str) -> str:
 
 
 async def failures(session: Session, group: str | None = None) -> list[Group]:
-    """Return the groups of dead letters, largest first; with `group`, only of one fingerprint.
-
-    Raises NotFound and UsageError as `whole_name` does.
-    """
+    """Largest first. Raises NotFound and UsageError as `whole_name` does."""
     if group is not None:
         group = await whole_name(session, group)
     found: dict[tuple[str, str | None], list[Row]] = {}
@@ -137,14 +125,14 @@ async def failures(session: Session, group: str | None = None) -> list[Group]:
 async def rows_of(
     session: Session, group: Group, *, above: int = 0, limit: int = SAMPLE
 ) -> list[dict[str, Any]]:
-    """Return the next rows of a group, by ascending id."""
+    """The rows come by ascending id."""
     wanted = Match(["failed"], fingerprint=group.fingerprint)
     ids = await store.matching(session, group.table, wanted, above, group.last_id, limit)
     return [dict(row) for row in await store.sample(session, group.table, ids)]
 
 
 async def spread_of(session: Session, group: Group) -> Spread | None:
-    """Return a group's spread, as far as the role can read it; None without a fingerprint."""
+    """It has what the role can read; None without a fingerprint."""
     if group.fingerprint is None:
         return None
     types = list(group.types)[:TYPES]
@@ -171,11 +159,10 @@ async def spread_of(session: Session, group: Group) -> Spread | None:
 async def trends_of(
     session: Session, groups: Iterable[Group]
 ) -> dict[tuple[str, str | None], list[int | None]]:
-    """Return the numbers of the last 24 hours, as in `Spread`, by kind and fingerprint.
+    """The numbers of the last 24 hours, as in `Spread`, by two statements.
 
-    Two statements look at some of the newest rows of each group. It leaves out groups without a
-    fingerprint or with more than `TYPES` types, and groups at the end of a list with more than
-    `_TREND_PAIRS` types in all.
+    It leaves out groups without a fingerprint or with more than `TYPES` types, and groups at the
+    end of a list with more than `_TREND_PAIRS` types in all.
     """
     parts: dict[HotTable, list[tuple[str, str]]] = {"events": [], "commands": []}
     counted: list[Group] = []
@@ -207,7 +194,6 @@ async def trends_of(
 
 
 def _is_whole(group: Group, looked: int) -> bool:
-    """Whether the rows that were looked at are all rows of the group."""
     return looked >= group.count and not group.at_least
 
 
@@ -229,7 +215,6 @@ def _hours(counts: list[int], *, whole: bool) -> list[int | None]:
 
 
 def document(group: Group, rows: list[dict[str, Any]], spread: Spread | None) -> dict[str, Any]:
-    """Return a group with its first rows as JSON values."""
     spread_ = None if spread is None else asdict(spread)
     return {**asdict(group), "spread": spread_, "sample": rows[:SAMPLE]}
 

@@ -1,9 +1,7 @@
 """Throughput in a span of time, by type and by lane: numbers, success, durations.
 
-Callers format the numbers. Promises: the data read is bounded by the steps of the span and the
-number of types and lanes; parts add up to their whole. Known limit: the numbers come from
-statistics, some seconds old (`AGE`), without the last seconds of a killed worker.
-*See:* `operations/spans.py`; `operations/charts.py`, for one measure over time.
+Promises: the data read is bounded; parts add up to their whole. Known limit: statistics are some
+seconds old (`AGE`), without the last seconds of a killed worker.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -28,11 +26,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Throughput of one type, or of one lane.
-
-    name: None for the sum of the other types or lanes; others: their number. trend: executions in
-    each step.
-    """
+    """name: None for the sum of `others` types or lanes. trend: executions in each step."""
 
     name: str | None
     title: str | None
@@ -43,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalTrend:
-    """Arrived rows by samples. seconds: the time that samples cover; trend: None: unknown."""
+    """seconds: the time that samples cover. trend: None: unknown."""
 
     rows: int
     seconds: float
@@ -52,11 +46,7 @@ class ArrivalTrend:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Throughput of one kind: total, by type and by lane, most executions first.
-
-    ended: rows that ended in each step. The parts of `types` add up to `whole`, and so do the parts
-    of `lanes`.
-    """
+    """Parts add up to `whole`, most executions first. ended: rows that ended in each step."""
 
     kind: Kind
     whole: Part
@@ -68,7 +58,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Rows of one kind that arrived (None: unknown) and that ended, in each step."""
+    """arrived: None: unknown in this step."""
 
     kind: Kind
     span: Span
@@ -79,13 +69,10 @@ class Flow:
 async def summaries(
     session: Session, span: Span, most: int, tenant: str | None = None
 ) -> list[Summary]:
-    """Summarize events and commands. most: types, and lanes, that are listed for each kind.
-
-    It runs two statements on statistics, one on samples, and for each kind one that reads titles.
-    """
+    """most: types, and lanes, of each kind. It runs three statements, and one per kind."""
     of = FigureFilter(tenant=tenant)
     found = await statistics.read(
-        *(session.connection, session.sql, span.resolution, span.since),
+        *(session, span.resolution, span.since),
         apart=("kind", "lane", "type"),
         of=of,
     )
@@ -100,16 +87,15 @@ async def summaries(
 
 async def exactness_of(session: Session, tenant: str | None) -> Exactness:
     """Return how exact statistics are: rows of a tenant without a place are missing."""
-    if tenant is None or await statistics.is_counted(session.connection, session.sql, tenant):
+    if tenant is None or await statistics.is_counted(session, tenant):
         return Exactness.ABOUT
     return Exactness.AT_LEAST
 
 
 async def points(session: Session, span: Span, of: FigureFilter) -> list[Throughput]:
-    """Return the throughput of each step of a span: of a kind, lane, type, tenant, or of all."""
     steps = [Figures(at, None, None, None) for at in span.begins]
     for each in await statistics.read(
-        *(session.connection, session.sql, span.resolution, span.since), apart=("at",), of=of
+        *(session, span.resolution, span.since), apart=("at",), of=of
     ):
         steps[span.place(each.at or span.since)].add(each)
     ends = [*span.begins[1:], span.until]
@@ -120,13 +106,12 @@ async def points(session: Session, span: Span, of: FigureFilter) -> list[Through
 
 
 async def last_hour(session: Session, kind: Kind, lane: str) -> Lately:
-    """Return the statistics of a topic or queue in the last hour, by type."""
     of = FigureFilter(kind, lane)
-    return await statistics.lately(session.connection, session.sql, _HOUR, apart=("type",), of=of)
+    return await statistics.lately(session, _HOUR, apart=("type",), of=of)
 
 
 def parts_by_type(found: Lately, labels: Mapping[str, Label]) -> list[Part]:
-    """Return the throughput of each type, most executions first. labels: of these types."""
+    """The type with most executions comes first."""
     seconds = (found.until - found.since).total_seconds()
     done = sorted((each for each in found.figures if each.executed), key=lambda one: -one.executed)
     return [
@@ -137,7 +122,6 @@ def parts_by_type(found: Lately, labels: Mapping[str, Label]) -> list[Part]:
 
 
 async def flows(session: Session, back: timedelta) -> list[Flow]:
-    """Return the rows that arrived and ended since then, of events and of commands."""
     span = await span_to_now(session, back)
     trends = await _trends(session, span, ())
     arrived = await arrivals(session, span)
@@ -149,7 +133,6 @@ async def flows(session: Session, back: timedelta) -> list[Flow]:
 
 
 async def arrivals(session: Session, span: Span) -> dict[Kind, ArrivalTrend]:
-    """Return the arrivals of each kind in each step, as far back as there are samples."""
     steps = len(span.begins)
     rows = await samples.series(session, span.since, span.end, steps)
     found: dict[Kind, ArrivalTrend] = {}
@@ -170,7 +153,7 @@ async def arrivals(session: Session, span: Span) -> dict[Kind, ArrivalTrend]:
 
 @dataclass(slots=True)
 class _Apart:
-    """The figures of one kind by type and by lane: the `most` largest, and the sum of others."""
+    """The `most` largest types and lanes, and the sum of the others."""
 
     kind: Kind
     found: Iterable[Figures]
@@ -189,7 +172,6 @@ class _Apart:
             self.by[what], self.others[what] = done[: self.most], done[self.most :]
 
     def names(self, what: str) -> list[tuple[str, str]]:
-        """Return the kinds and names of the largest types or lanes."""
         return [(self.kind, getattr(each, what)) for each in self.by[what]]
 
 
@@ -200,11 +182,10 @@ _Trends = dict[tuple[str, str, str | None], list[list[int]]]
 async def _trends(
     session: Session, span: Span, apart: Iterable[_Apart], of: FigureFilter = EVERYTHING
 ) -> _Trends:
-    """Count executions, and the executions that ended their rows, in each step."""
     apart = list(apart)
     lanes = [name for each in apart for name in each.names("lane")]
     types = [name for each in apart for name in each.names("type")]
-    given = (session.connection, session.sql, span.resolution, span.since)
+    given = (session, span.resolution, span.since)
     rows: Iterable[Any]
     if of.tenant is None:
         rows = await statistics.executions(*given, lanes=lanes, types=types)
@@ -281,7 +262,6 @@ def _lane_of(figures: Figures) -> str:
 
 
 def _by(figures: Sequence[Figures], name: Callable[[Figures], str]) -> dict[str, Figures]:
-    """Add up figures by name."""
     found: dict[str, Figures] = {}
     for each in figures:
         key = name(each)
@@ -291,7 +271,6 @@ def _by(figures: Sequence[Figures], name: Callable[[Figures], str]) -> dict[str,
 
 
 def hour_document(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """Return parts as JSON values, without trends."""
     found = [{"type": part.name, **part_document(part)} for part in parts]
     for each in found:
         del each["trend"]
@@ -299,7 +278,6 @@ def hour_document(parts: Iterable[Part]) -> list[dict[str, Any]]:
 
 
 def part_document(part: Part) -> dict[str, Any]:
-    """Return a part as JSON values, with `others` if it is the sum of others."""
     done = part.throughput
     shares = {name: getattr(done, name) for name in ("rate", "success", "success_again")}
     return {

@@ -1,8 +1,4 @@
-"""Reads the filters of a list from texts.
-
-Owns the meaning of list filters, for all callers. Promises: an invalid filter is refused before the
-database is used.
-"""
+"""Reads the filters of a list from texts; refuses invalid ones before the database is used."""
 
 import json
 import re
@@ -31,11 +27,10 @@ def read_filter(
     commands: Collection[str] = (),
     zone: tzinfo | None = None,
 ) -> Filter:
-    """Read a filter; a missing text, or None, does not filter.
+    """A missing text, or None, does not filter. Raises UsageError.
 
-    type, tenant, lane (topic or queue), error: plain. since, until: "2h" or ISO 8601. entity: TYPE
-    or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. zone: of times without a zone; None:
-    the zone of this machine. Raises UsageError.
+    since, until: "2h" or ISO 8601. entity: TYPE or TYPE:ID. payload: FIELD=VALUE or JSON. zone: of
+    times without a zone; None: that of this machine.
     """
     since, until, payload = (texts.get(name) for name in ("since", "until", "payload"))
     entity_type, entity_id = read_entity(texts.get("entity") or "")
@@ -56,16 +51,15 @@ def read_filter(
 
 
 def read_entity(text: str) -> tuple[str | None, str | None]:
-    """Return the type and the id of "TYPE:ID"; None: any."""
+    """None stands for any type or any id."""
     type_, _, id_ = text.partition(":")
     return type_ or None, id_ or None
 
 
 def containing(text: str) -> tuple[str, ...]:
-    """Return JSON texts of which payloads contain one: for «order_id=17», «a.b=x», or an object.
+    """Read «order_id=17», «a.b=x», or an object. Raises UsageError.
 
-    A value that is valid JSON is searched as JSON and as text; a number keeps all its digits.
-    Raises UsageError.
+    Valid JSON is searched as JSON and as text; a number keeps all its digits.
     """
     if text.lstrip().startswith("{"):
         if trouble := _unfit(text):
@@ -88,7 +82,7 @@ def containing(text: str) -> tuple[str, ...]:
 
 
 def _unfit(text: str) -> str | None:
-    """Return why no payload can contain this text; None: it is valid JSON for the database."""
+    """None: it is valid JSON for the database."""
     try:
         meant = json.loads(text, parse_float=str, parse_constant=_refuse)
         json.dumps(meant, ensure_ascii=False).encode()  # raises for a lone surrogate
@@ -104,7 +98,6 @@ def _refuse(constant: str) -> None:
 
 
 def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Named, str]]:
-    """Return the names in a filter that can be declared, by kind."""
     given: dict[Named, str | None] = (
         {"event type": wanted.type, "topic": wanted.lane}
         if table == "events"
@@ -114,7 +107,6 @@ def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Na
 
 
 def read_when(text: str) -> When:
-    """Read the time of a row that `since` and `until` select by. Raises UsageError."""
     if text not in get_args(When):
         raise UsageError(f"by must be one of {', '.join(get_args(When))}, not {text!r}")
     return cast("When", text)

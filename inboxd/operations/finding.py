@@ -1,21 +1,15 @@
 """Lists of events and commands by any filter, with a bounded cost per request.
 
-Owns the requests: each looks at rows by descending id, in hot tables and history together, look by
-look, until the page is full, all rows were looked at, or its bound is reached. Then it returns the
-id that it reached, and the next request continues from there. `find` is one request, `search`
-several.
-
-Promises: a row that existed when a list began, and stays, is on exactly one page, even if it
-settles between two pages: its id never changes, and a page reads one snapshot. A request looks at
-no more rows than its bound. It reads at most about 2,000 blocks, while a page has at most 100 rows:
-with any number of days of history, once the leader has counted these days; with at most 90 days
-while it has not, for a list by the status of commands, and where days have indexes. The ids at
-which a search in time begins and ends follow from the order of ids: a row is created before it gets
-its id, and settled after. So no row above the id of a row that was created at T or later was
+A request looks at rows by descending id, in hot tables and history, until the page is full, all
+rows were looked at, or its bound is reached; the next one continues there. Promises: a row that
+existed when a list began, and stays, is on exactly one page: its id never changes, and a page reads
+one snapshot. A request reads at most about 2,000 blocks: with any number of days of history, once
+the leader has counted these days; with at most 90 days while it has not, for a list by the status
+of commands, and where days have indexes. Ids bound a search in time: a row is created before it
+gets its id, and settled after. So no row above the id of a row that was created at T or later was
 settled before T, and no row below the id of a row that was settled before T was created at T or
-later. Known limits: this order relies on the server's clock, which may step back by at most
-`CLOCK`. A row that is settled, created or replayed while pages are read may be on a later page, or
-on none. *See:* `walks.py`, which walks through the rows; `store/finding.py`, after it.
+later. Known limits: the server's clock may step back by at most `CLOCK`; a row that is settled,
+created or replayed while pages are read may be on a later page, or on none.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -66,11 +60,7 @@ ReadRows = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of a list.
-
-    looked: rows that were looked at. next: the id below which the next page begins; None: all rows
-    were looked at. looked_back_to: creation time of the last row looked at; None: of all rows.
-    """
+    """next: id below which the next page begins; None, as looked_back_to: no rows remain."""
 
     rows: list[dict[str, Any]]
     looked: int
@@ -78,7 +68,7 @@ class Found:
     looked_back_to: datetime | None
 
     def document(self, what: str) -> dict[str, Any]:
-        """Return the page as JSON values; what: the name of the rows."""
+        """`what` is the name of the rows."""
         return {
             what: self.rows,
             "next": self.next,
@@ -101,11 +91,9 @@ async def find(
     look: int = LOOKED_AT,
     read: ReadRows = finding.rows,
 ) -> Found:
-    """Find a page of rows by descending id, in one request.
+    """Raises DatabaseError if the role cannot read a column that the filter uses.
 
-    below: `next` of the page before. look: the most rows to look at; fewer, if these would take too
-    many blocks. read: reads the columns of the found rows. Raises DatabaseError if the role cannot
-    read a column that the filter uses.
+    look: the most rows to look at; fewer, if these would take too many blocks.
     """
     if wanted.error is not None or wanted.by == "failed":
         session.refuse_withheld("error texts")
@@ -127,7 +115,7 @@ async def search(
     look: int,
     read: ReadRows = finding.rows,
 ) -> Found:
-    """Find a page by as many requests as it takes to look at `look` rows; each has a snapshot."""
+    """Make as many requests as it takes to look at `look` rows; each has a snapshot."""
 
     async def ask(below: int | None, limit: int, look: int) -> Found:
         most = min(look, LOOKED_AT)
@@ -137,7 +125,6 @@ async def search(
 
 
 async def in_requests(ask: Ask, *, below: int | None, limit: int, look: int) -> Found:
-    """Find a page by as many requests as it takes to look at `look` rows."""
     rows: list[dict[str, Any]] = []
     looked = 0
     while True:
@@ -149,8 +136,6 @@ async def in_requests(ask: Ask, *, below: int | None, limit: int, look: int) -> 
 
 
 class ListRequest:
-    """A request for one page, with its remaining budget of rows and blocks."""
-
     def __init__(
         self,
         session: Session,
@@ -180,7 +165,6 @@ class ListRequest:
 
     @property
     def first_day(self) -> datetime:
-        """Return the oldest day of history."""
         return self._view.lowest[-1][0][0] if self._view.lowest else EVER[0]
 
     def newer(self, below: int) -> Days | None:
@@ -188,7 +172,6 @@ class ListRequest:
         return self._view.newer(below)
 
     def days_read(self, low: datetime, without: Sequence[Days] = ()) -> float:
-        """Return the number of days that a look from a day on reads; without: days left out."""
         return max(1.0, float(self._view.days(low, self.days[1], without)))
 
     def twice_as_old(self, created: datetime) -> datetime:
@@ -208,24 +191,18 @@ class ListRequest:
             self._walking = walk
 
     def _asks(self, walk: Walk) -> int:
-        """Return the number of statements that the next look of a walk takes."""
         return 1 if self._walking is not walk.dense else 2
 
     def affordable(self, blocks_a_row: float) -> int:
-        """Return how many more rows may be looked at, at this cost per row."""
         return max(0, min(int(self._blocks / blocks_a_row), self._look - self._looked))
 
     def spend(self, seen: Looked, days: float) -> None:
-        """Subtract the cost of a look from the budget."""
         self._looked += seen.looked
         self._blocks -= _BLOCKS_A_DAY * days + seen.blocks
         self._blocks -= seen.looked * self._blocks_besides(seen.low_created_at or self._now)
 
     def _blocks_besides(self, created: datetime) -> float:
-        """Estimate the blocks per row besides its own: of indexes, and of the filter.
-
-        created: when the oldest of the rows was created.
-        """
+        """Count the blocks besides its own: of indexes, and of the filter."""
         blocks = 0.005
         if self.wanted.payload:
             blocks += 0.02
@@ -236,7 +213,7 @@ class ListRequest:
         return blocks
 
     def _rows(self, walk: Walk, walks: Sequence[Walk]) -> int:
-        """Return how many rows the next look may look at; at least 1 for a walk's first look."""
+        """Return at least 1 for a walk's first look."""
         waiting = [walk, *(each for each in walks if each.fresh and each is not walk)]
         # Reserve the start costs of all walks first, so that a walk of many days has a budget left.
         beginning = _BLOCKS_A_DAY * sum(each.days for each in waiting)
@@ -246,7 +223,7 @@ class ListRequest:
         return max(1, rows) if walk.fresh else rows
 
     async def walks(self, below: int, index: Index | None) -> list[Walk]:
-        """Return the walks that together visit all rows that may match. index: the view's index."""
+        """The walks together visit all rows that may match. index: the view's index."""
         self._below = below
         statuses = frozenset(self.wanted.statuses)
         walks = [Walk(self, below)] if not statuses or statuses & HOT else []

@@ -1,8 +1,4 @@
-"""Locks the rows that an operator names, and checks that they allow an action.
-
-Promises that a refusal names each row that does not allow the action.
-*See:* `operations/rows.py`, which acts on them.
-"""
+"""Locks the rows that an operator names; a refusal names each row that forbids the action."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -24,11 +20,7 @@ _SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The rows that an action changed.
-
-    requested: running commands that were asked to stop. new_ids: the rows that run again for `ids`,
-    in the same order; a row that is replayed in place has its own id.
-    """
+    """requested: commands asked to stop. new_ids: in the order of `ids`; same if in place."""
 
     ids: tuple[int, ...]
     requested: tuple[int, ...] = ()
@@ -40,10 +32,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRows:
-    """Further conditions on rows, checked while they are locked.
-
-    tenants: rows of other tenants count as missing; None: any tenant. seen: the state in a preview.
-    """
+    """tenants: rows of others count as missing; None: any. seen: the state in a preview."""
 
     tenants: Collection[str] | None = None
     seen: str | None = None
@@ -56,7 +45,7 @@ ActOnRows = Callable[[Session, HotTable, Sequence[int], str, str | None], Awaita
 
 @dataclass(frozen=True, slots=True)
 class RowAction:
-    """An action on rows. word: in the audit; done: participle; allowed: statuses that allow it."""
+    """word: in the audit; done: participle; allowed: statuses that allow it."""
 
     word: store.Audited
     done: str
@@ -75,11 +64,7 @@ async def hold(
     action: RowAction,
     expected: ExpectedRows = ANY,
 ) -> list[Row]:
-    """Lock rows until the transaction ends, and check that they allow the action.
-
-    Raises NotFound with the unknown ids, or Conflict with the rows that do not allow the action or
-    have changed since they were seen.
-    """
+    """Lock until the transaction ends. Raises NotFound; Conflict for a wrong status or `seen`."""
     numbers = [id for id in ids if isinstance(id, int)]
     uuids = [id for id in ids if isinstance(id, UUID)]
     rows = await store.lock(session, table, numbers, uuids, ending=action.ends)
@@ -116,13 +101,13 @@ async def hold(
 
 
 def seen_as(rows: Sequence[Row]) -> str:
-    """Return a text that changes with every change of one of the rows."""
+    """The text changes with every change of one of the rows."""
     states = sorted((row["id"], row["status"], row["updated_at"].isoformat()) for row in rows)
     return hashlib.blake2b(repr(states).encode(), digest_size=12).hexdigest()
 
 
 def in_chunk(row: Row) -> bool:
-    """Whether an event waits in a chunk: the chunk has a due time, its events have none."""
+    """A chunk has a due time; its events have none."""
     return bool(row["mode"] == "batch" and row["status"] == Status.WAITING)
 
 
@@ -138,7 +123,6 @@ def _state(row: Row) -> str:
 
 
 def _refuse_in_chunks(rows: Sequence[Row]) -> None:
-    """Raise Conflict if an event waits in a chunk."""
     found = [row for row in rows if in_chunk(row)]
     if found:
         where, topic = [f"{row['id']} of {row['topic']}" for row in found], found[0]["topic"]
@@ -150,11 +134,9 @@ def _refuse_in_chunks(rows: Sequence[Row]) -> None:
 
 
 def one(table: HotTable) -> str:
-    """Return the word for a single row of the table: "event" or "command"."""
     return table.removesuffix("s")
 
 
 def listed(items: Sequence[object]) -> str:
-    """Format the first items, and the number of further ones."""
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return ", ".join(map(str, items[:_SHOWN])) + more

@@ -1,8 +1,4 @@
-"""The partitions of history, bodies and receipts, and the ones that retention drops next.
-
-Known limit: it uses the retention of the given settings; workers elsewhere may have others.
-*See:* `store/retention.py`, which decides.
-"""
+"""The partitions of history, bodies and receipts; `due` by the given settings, not the workers'."""
 
 from typing import Any
 
@@ -14,8 +10,8 @@ from inboxd.store.session import Session
 
 
 async def history(session: Session, settings: Settings) -> dict[str, Any]:
-    """Return the retention of each table, and all partitions; `due`: retention drops it next."""
-    listed = await partitions.listed(session.connection, session.sql, sizes=True)
+    """`due`: retention drops this partition next."""
+    listed = await partitions.listed(session, sizes=True)
     keep = kept(settings)
     going = {each.part for each in served(listed, keep)}
     found = [{**plain(each), "due": each.part in going} for each in listed]
@@ -23,7 +19,6 @@ async def history(session: Session, settings: Settings) -> dict[str, Any]:
 
 
 def plain(each: Partition) -> dict[str, Any]:
-    """Return a partition as JSON values."""
     return {
         "partition": each.part,
         "table": each.parent,

@@ -1,10 +1,7 @@
 """Labels of ids: titles of types, names of tenants, links.
 
-Owns the cache of tenants' names in one process. Promises: if names cannot be read, ids are shown
-and `trouble` has the reason; a text from a plugin, a row or the tenants' query is one short line
-without control characters; a link contains only values that cannot change its path. Known limit: a
-changed name is seen when the cache expires.
-*See:* `settings/labels.py`, `store/labels.py`.
+Promises: if names cannot be read, ids are shown and `trouble` has the reason; a text is one short
+line without control characters; a link contains only values that cannot change its path.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -32,8 +29,6 @@ _DOTS = {".", ".."}
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The title and description of a type."""
-
     title: str
     description: str | None
 
@@ -43,14 +38,12 @@ LabelsOf = Callable[[Session, str, Collection[str]], Awaitable[Mapping[str, Labe
 
 
 async def type_labels(session: Session, kind: str, types: Collection[str]) -> dict[str, Label]:
-    """Read the labels of these types."""
     rows = await store.declared(session, kind, types) if types else []
     declared = {row["type"]: label(row["type"], row["title"], row["description"]) for row in rows}
     return {type_: declared.get(type_) or label(type_) for type_ in types}
 
 
 async def declared_labels(session: Session) -> dict[tuple[str, str], Label]:
-    """Read the labels of all declared types, by kind and type."""
     return {
         (row["kind"], row["type"]): label(row["type"], row["title"], row["description"])
         for row in await store.declared(session)
@@ -58,7 +51,7 @@ async def declared_labels(session: Session) -> dict[tuple[str, str], Label]:
 
 
 def label(type_: str, title: str | None = None, description: str | None = None) -> Label:
-    """Make a label of a declared title and description; default: a title from the type's name."""
+    """The default is a title from the type's name."""
     return Label(
         one_line(title or title_from(type_), _LONGEST_NAME),
         None if description is None else one_line(description, _LONGEST_TEXT),
@@ -67,7 +60,7 @@ def label(type_: str, title: str | None = None, description: str | None = None) 
 
 @dataclass(slots=True)
 class Tenants:
-    """Cache of tenants' names in one process. trouble: why names are missing, if they are."""
+    """trouble: why names are missing, if they are."""
 
     settings: TenantNames
     trouble: str | None = None
@@ -77,7 +70,7 @@ class Tenants:
     _failed_at: float | None = None
 
     async def names(self, session: Session, ids: Iterable[str | None]) -> Mapping[str, str]:
-        """Return the known names of these tenants, after a query for new ones."""
+        """Query the names that are not cached."""
         wanted = {id for id in ids if id is not None}
         if self.settings.query is None or not wanted:
             return {}
@@ -114,7 +107,6 @@ class Tenants:
 
 
 def links_of(links: Links, row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the links of a row: of its entity, its trace, its tenant."""
     trace = (row.get("traceparent") or "").split("-")
     values = {
         "entity_type": row.get("entity_type"),
@@ -127,7 +119,7 @@ def links_of(links: Links, row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _link(template: str | None, values: Mapping[str, str | None]) -> str | None:
-    """Fill in a template; None if a value is missing, or would change the path."""
+    """None if a value is missing, or would change the path."""
     if template is None:
         return None
     needed = [values[name] for name in PLACEHOLDER.findall(template)]
@@ -144,7 +136,7 @@ async def label_rows(
     tenants: Tenants,
     labels_of: LabelsOf = type_labels,
 ) -> None:
-    """Add `title` to each row of a list, and `tenant_name` if tenants have names."""
+    """Add `title` to each row, and `tenant_name` if tenants have names."""
     kind = table.removesuffix("s")
     labels = await labels_of(session, kind, {row["type"] for row in rows})
     names = await tenants.names(session, (row["tenant"] for row in rows))

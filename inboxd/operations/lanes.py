@@ -1,9 +1,6 @@
 """Queues and topics: waiting rows, recent work, limits, and blocked keys.
 
-Owns the JSON values of `inboxd queues` and `inboxd topics`. Promises that counts stop at a limit,
-and that nothing is counted again that the caller has counted. Known limit: it shows the limits of
-the given settings; workers elsewhere may have others. *See:* `store/queues.py`, `store/topics.py`,
-`store/samples.py`.
+Counts stop at a limit. Known limit: limits come from the given settings, not the workers'.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +20,7 @@ from inboxd.store.statistics import Lately
 
 @dataclass(frozen=True, slots=True)
 class CountedLanes:
-    """Counts that the caller has, up to `to`; None: not counted yet.
-
-    lanes: rows of `listing.lanes`, of both kinds. blocked: blocked keys of queues. lines: rows of
-    `topics.lines`.
-    """
+    """Counts that the caller has, up to `to`; None: not counted yet."""
 
     to: int = listing.COUNTED
     lanes: Sequence[Mapping[str, Any]] | None = None
@@ -35,7 +28,6 @@ class CountedLanes:
     lines: Sequence[Mapping[str, Any]] | None = None
 
     def of(self, place: str) -> list[Mapping[str, Any]] | None:
-        """Return the lanes of topics, or of queues. place: "topic" or "queue"."""
         return None if self.lanes is None else [lane for lane in self.lanes if place in lane]
 
 
@@ -44,11 +36,7 @@ NOTHING_COUNTED = CountedLanes()
 
 @dataclass(frozen=True, slots=True)
 class KnownLane:
-    """Data of a queue or topic that the caller has.
-
-    used: it exists, even if it is undeclared and empty. hour: statistics of the last hour by type;
-    None: read them.
-    """
+    """used: it exists, even if undeclared and empty. hour: by type; None: read the statistics."""
 
     used: bool = False
     hour: Lately | None = None
@@ -76,10 +64,7 @@ async def one_queue(
     known: KnownLane = NOTHING_KNOWN,
     labels_of: LabelsOf = type_labels,
 ) -> Shown:
-    """Return a queue with at most `keys` blocked keys, and its work in the last hour.
-
-    Raises UnknownName.
-    """
+    """Return at most `keys` blocked keys. Raises UnknownName."""
     listed = await queue_list(session, settings, counted)
     rows = {row["queue"]: row for row in listed["queues"]}
     if name not in rows and known.used:
@@ -114,10 +99,7 @@ async def one_topic(
     known: KnownLane = NOTHING_KNOWN,
     labels_of: LabelsOf = type_labels,
 ) -> Shown:
-    """Return a topic with its breakers, titles of types, and its work in the last hour.
-
-    Raises UnknownName.
-    """
+    """Raises UnknownName for an unknown topic."""
     found = (await topic_list(session, counted))["topics"]
     topic = next((each for each in found if each["topic"] == name), None)
     if topic is None and known.used:

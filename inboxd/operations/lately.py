@@ -1,8 +1,7 @@
 """Recent throughput of a list, for its charts: in each step of a span, and by type.
 
-Promises that it reads statistics, never rows, and returns every step of the span, even without
-work. Known limits: statistics are some seconds old; tenants are counted by the hour, so for a
-tenant the span of an hour becomes a day.
+It reads statistics, some seconds old. Known limit: tenants are counted by the hour, so for a tenant
+the span of an hour becomes a day.
 """
 
 from collections import Counter
@@ -32,8 +31,6 @@ _SHOWN = ("succeeded", "failed", "retried")
 
 @dataclass(frozen=True, slots=True)
 class UnitFigures:
-    """Executions in one step of a span, which begins `at`, by outcome."""
-
     at: datetime
     succeeded: int
     failed: int
@@ -42,7 +39,7 @@ class UnitFigures:
 
 @dataclass(frozen=True, slots=True)
 class SpanFigures:
-    """Executions in a span. types: number of ended rows of each, most first."""
+    """types: number of ended rows of each, most first."""
 
     span: Span
     units: list[UnitFigures]
@@ -57,12 +54,11 @@ async def done_lately(
     type_: str | None = None,
     tenant: str | None = None,
 ) -> SpanFigures:
-    """Return the recent throughput of a type and a tenant; None: of any."""
     if tenant is not None and span == "hour":
         span = "day"
     of = FigureFilter(kind=table.removesuffix("s"), type=type_, tenant=tenant)
-    begins = steps_of(span, await statistics.database_time(session.connection, session.sql))
-    given = (session.connection, session.sql, resolution_of(span), begins[0])
+    begins = steps_of(span, await statistics.database_time(session))
+    given = (session, resolution_of(span), begins[0])
     by_time = await statistics.read(*given, apart=("at",), of=of)
     by_type = await statistics.read(*given, apart=("type",), of=of)
     counts = [Counter[str]() for _ in begins]
@@ -79,7 +75,7 @@ async def done_lately(
 
 
 def steps_of(span: Span, now: datetime) -> list[datetime]:
-    """Return when each step of a span that ends now begins; the last step is the current one."""
+    """The span ends now; the last step is the current one."""
     _, step, length = _SPANS[span]
     now = now.astimezone(UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -89,5 +85,4 @@ def steps_of(span: Span, now: datetime) -> list[datetime]:
 
 
 def resolution_of(span: Span) -> Resolution:
-    """Return the resolution of the statistics from which a span is read."""
     return _SPANS[span][0]

@@ -1,9 +1,7 @@
 """Looks up a text: a number, a uuid, a key, a correlation id, or a name.
 
-Promises that any look-up is cheap.
-Known limits: it finds keys only of unsettled rows; a correlation id that is not a row's uuid only
-among the newest rows of each table (`LOOKED_AT`), since it is not indexed; tenants and entities not
-at all, since lists have filters for them.
+Known limits: it finds keys only of unsettled rows; a correlation id other than a row's uuid only
+among the newest rows of each table (`LOOKED_AT`); tenants and entities not at all.
 """
 
 import re
@@ -32,11 +30,7 @@ _SETTLED_WITHIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found row or name.
-
-    by: the matched property, such as "uuid". kind: the row's, or "event type", "topic" and so on.
-    id: the row's; name: of a receipt, a type, a topic and so on.
-    """
+    """by: the property, such as "uuid". kind: the row's, or such as "topic", which has a name."""
 
     by: str
     kind: str
@@ -47,12 +41,11 @@ class Hit:
 
 
 async def look_up(session: Session, text: str) -> list[Hit]:
-    """Find rows first, then names."""
     text = text.strip()
     if not text or len(text) > _MOST_CHARACTERS or "\0" in text:
         return []
     hits = await _rows(session, text)
-    declared = await names.declared(session.connection, session.sql) or {}
+    declared = await names.declared(session) or {}
     hits += [Hit("name", kind, name=text) for kind in NAME_KINDS if text in declared.get(kind, ())]
     if not any(hit.by in ("number", "uuid") for hit in hits):
         hits += await _others(session, text, declared)
@@ -75,7 +68,6 @@ async def _rows(session: Session, text: str) -> list[Hit]:
 
 
 async def _others(session: Session, text: str, declared: names.Names) -> list[Hit]:
-    """Find rows by a key or a correlation id."""
     topics, queues, types = (
         declared.get(kind, frozenset()) for kind in ("topic", "queue", "command type")
     )

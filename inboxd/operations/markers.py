@@ -1,9 +1,4 @@
-"""Markers of charts: actions, breakers and releases, so that causes appear beside their effects.
-
-Promises that the cost is bounded for any span. Known limit: beyond `MOST` markers of a kind, the
-oldest are left out.
-*See:* `store/markers.py`, after it.
-"""
+"""Markers of charts: actions, breakers and releases, so that causes appear beside effects."""
 
 from datetime import timedelta
 from typing import Final
@@ -18,8 +13,8 @@ _LOOKED: Final = 500
 
 
 async def happened(session: Session, back: timedelta) -> list[Marker]:
-    """Return the markers of the last `back`, newest first, at most `MOST` of each kind."""
-    now = await statistics.database_time(session.connection, session.sql)
+    """Newest first, at most `MOST` of each kind."""
+    now = await statistics.database_time(session)
     async with session.reading():
         await finding.plan_looks(session, walk=True)
         return await markers.listed(

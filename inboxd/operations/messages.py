@@ -1,10 +1,8 @@
 """Sources of messages: shows their streams, and resets where a stream continues.
 
 Promises: after a reset the reader stores nothing more from the old position, and reads from the new
-one within seconds; the audit entry is in the same transaction. Known limits: events of messages
-that are read again stay, so a message whose event is settled by then becomes an event again; it is
-not checked whether the broker has the position. *See:* `cli/messages.py`, before it;
-`inbound/messages/streams.py`, which notices the reset.
+one within seconds. Known limits: a message whose event is settled becomes an event again; it is not
+checked whether the broker has the position.
 """
 
 from collections import defaultdict
@@ -29,7 +27,6 @@ _MOST_DIGITS = 18  # that fit into a bigint
 
 
 async def one_stream(session: Session, source: str, stream: str) -> StreamRow:
-    """Return a stream of a source. Raises NotFound."""
     found = await store.one(session, source, stream)
     if found is None:
         raise NotFound(await _unknown(session, source, stream))
@@ -37,7 +34,7 @@ async def one_stream(session: Session, source: str, stream: str) -> StreamRow:
 
 
 def has_positions(settings: Settings, source: str) -> bool:
-    """Return False if the settings say that a source has no positions, as a RabbitMQ queue."""
+    """Return False for a source without positions, as a RabbitMQ queue."""
     found = settings.inbound.messages.get(source)
     broker = None if found is None else settings.brokers.get(found.broker)
     return not (found and found.rabbitmq_queue and broker and broker.kind == "rabbitmq")
@@ -53,7 +50,6 @@ def check_has_positions(settings: Settings, source: str) -> None:
 
 
 def target_of(source: str, stream: str) -> str:
-    """Return the target of a stream in the audit."""
     return f"stream {source} {stream}"
 
 
@@ -67,13 +63,13 @@ async def reset_stream(
     reason: str | None = None,
     seen: int | None = None,
 ) -> None:
-    """Continue a stream with the oldest or newest message, or after a position.
+    """seen: the newest entry of its reset that the actor saw.
 
-    seen: the newest entry of its reset in the audit that the actor saw. Raises UsageError for an
-    invalid place, NotFound for a stream that was never opened, Conflict if it was reset since.
+    Raises UsageError for an invalid place, NotFound for a stream that was never opened, Conflict if
+    it was reset since.
     """
     position, begins = _place(to)
-    async with session.connection.transaction():
+    async with session.transaction():
         if seen is not None:
             await refuse_if_done_since(session, "reset", target_of(source, stream), seen)
         if not await store.reset(session, source, stream, position=position, begins=begins):
@@ -104,7 +100,6 @@ async def _unknown(session: Session, source: str, stream: str) -> str:
 
 
 async def streams(session: Session) -> dict[str, Any]:
-    """Return the first streams of sources, and the reports of living workers about sources."""
     return {
         "streams": [dict(row) for row in await store.listed(session, limit=MOST_SHOWN)],
         "readers": [dict(row) for row in await message_readers.listed(session)],

@@ -1,8 +1,7 @@
 """Checks names that an operator gives against declared names.
 
-Owns which names are known: names that a worker, living or not, or `inboxd declare` has declared;
-for actions on rows, also names that rows have. Promises: a role that cannot read declarations, such
-as a producer's, may use any name. Known limit: tenants, entities and names of batches are never
+A name is declared by a worker, living or not, or by `inboxd declare`. A role that cannot read
+declarations may use any name. Known limit: tenants, entities and names of batches are never
 declared, so they are not checked.
 """
 
@@ -63,7 +62,7 @@ async def unknown(
     also: Collection[str] = (),
     known: KnownNames | None = None,
 ) -> str | None:
-    """Return a remark on a name that is not declared, and that no row has; else None."""
+    """None: it is declared, or a row has it."""
     if known is None:
         remark = await _undeclared(session, kind, name, also)
     else:
@@ -76,25 +75,22 @@ async def unknown(
 
 async def nearest(session: Session, kind: Named, name: str) -> str:
     """Return "did you mean" with the nearest declared name, to end a sentence with; or ""."""
-    declared = await names.declared(session.connection, session.sql) or {}
+    declared = await names.declared(session) or {}
     return did_you_mean(name, _of(declared, kind))
 
 
 async def remarks(
     session: Session, also: Callable[[Named], Collection[str]]
 ) -> Callable[[Named, str], str | None]:
-    """Return a function like `unknown` for many names; it ignores rows, and reads names once.
-
-    also: returns names of a kind that the settings declare.
-    """
-    declared = await names.declared(session.connection, session.sql)
+    """Return a function like `unknown` for many names; it ignores rows, and reads names once."""
+    declared = await names.declared(session)
     return lambda kind, name: _remark(declared, kind, name, also(kind))
 
 
 async def _undeclared(
     session: Session, kind: Named, name: str, also: Collection[str]
 ) -> str | None:
-    return _remark(await names.declared(session.connection, session.sql), kind, name, also)
+    return _remark(await names.declared(session), kind, name, also)
 
 
 def _remark(
@@ -117,7 +113,6 @@ def _of(declared: names.Names, kind: Named) -> set[str]:
 
 
 async def _lanes(session: Session, kind: Named) -> list[dict[str, Any]]:
-    """Return the lanes of unsettled rows in which a name of this kind may occur."""
     found: list[dict[str, Any]] = []
     tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
     for table, place in tables:
@@ -133,7 +128,7 @@ async def _lanes(session: Session, kind: Named) -> list[dict[str, Any]]:
 async def _has_rows(
     session: Session, kind: Named, name: str, lanes: Collection[Mapping[str, Any]]
 ) -> bool:
-    """Whether unsettled rows have the name: an old name, or a name that only a producer uses."""
+    """It may be an old name, or one that only a producer uses."""
     of, _, column = kind.rpartition(" ")
     own = [lane for lane in lanes if lane["kind"] == (of or lane["kind"])]
     lined = [lane["topic"] for lane in own if lane["type"] == LINES]

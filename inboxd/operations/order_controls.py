@@ -1,8 +1,6 @@
-"""Pauses, resumes and aborts bulk actions.
+"""Pauses, resumes and aborts bulk actions, with an audit entry each.
 
-Promises: aborting an action before it starts undoes it; after a pause or an abort it changes no
-more rows, and rows that were changed stay changed. The audit records each pause, resume and abort.
-*See:* `operations/bulk_orders.py`, before it.
+Promises: aborting an action before it starts undoes it; rows that were changed stay changed.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,8 +33,8 @@ async def pause_order(
     reason: str | None = None,
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Pause an order. Raises NotFound; Conflict if it is paused already, or has ended."""
-    async with session.connection.transaction():
+    """Raises NotFound; Conflict if it is paused already, or has ended."""
+    async with session.transaction():
         row = await _hold(session, id, tenants, "pause")
         await store.pause(session, id, f"by {actor}" + (f": {reason}" if reason else ""))
         return await _controlled(session, row, "pause", actor, reason)
@@ -51,11 +49,8 @@ async def resume_order(
     tenants: Collection[str] | None = None,
     seen: str | None = None,
 ) -> dict[str, Any]:
-    """Resume an order, even if it paused by itself. Raises NotFound; Conflict if it is not paused.
-
-    seen: the reason of the pause that the operator saw.
-    """
-    async with session.connection.transaction():
+    """seen: the reason of the pause. Raises NotFound; Conflict if it is not paused."""
+    async with session.transaction():
         row = await _hold(session, id, tenants, "resume")
         if seen is not None and row["note"] != seen:
             raise Conflict(f"action {id} is now paused for another reason: {row['note']}")
@@ -71,8 +66,8 @@ async def abort_order(
     reason: str | None = None,
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Abort an order, or undo it before it begins. Raises NotFound; Conflict if it has ended."""
-    async with session.connection.transaction():
+    """Raises NotFound; Conflict if it has ended."""
+    async with session.transaction():
         row = await _hold(session, id, tenants, "abort")
         await store.abort(session, id)
         return await _controlled(session, row, "abort", actor, reason)

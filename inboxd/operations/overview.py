@@ -1,11 +1,8 @@
 """The state of an inbox: workers, receivers, lanes, running commands, throughput.
 
-Owns the JSON values of `inboxd status`. Promises: waiting rows come from the leader's last sample,
-so that any number of viewers counts nothing; without a fresh sample they are counted here, up to a
-bound, and by a viewer that stays every 30 seconds.
-Known limit: throughput comes from statistics, some seconds old.
-*See:* `inboxd.store.samples`, `inboxd.store.statistics`; `operations/figures.py`, for any other
-span; `inboxd.cli.status`, which prints it.
+Promises: waiting rows come from the leader's last sample, so that any number of viewers counts
+nothing; without a fresh sample they are counted here, up to a bound. Known limit: statistics are
+some seconds old.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,15 +47,12 @@ async def overview(
     hour: Sequence[Flow],
     current: Current | None = None,
 ) -> dict[str, Any]:
-    """Return the state. minutes: span of the throughput.
-
-    completed, hour, current: from a caller that reads the state again and again.
-    """
+    """completed, hour, current: from a caller that reads the state again and again."""
     if current is None:
         current = await CurrentCounts().read(session, settings)
     sample, taken, newest_age = current
     counts = sample.counts
-    paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
+    paused = [dict(row) for row in await controls.read(session)]
     stopped = [
         {**row}
         for row in await breakers.listed(session)
@@ -98,7 +92,7 @@ async def overview(
 async def _title(
     session: Session, named: list[dict[str, Any]], running: list[dict[str, Any]]
 ) -> None:
-    """Add titles of types; the lines of a topic have no type."""
+    """The lines of a topic have no type."""
     for kind in ("event", "command"):
         rows = [each for each in named if each["kind"] == kind and each["type"] != LINES]
         rows += running if kind == "command" else []
@@ -117,7 +111,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
 
 
 def _lanes(sample: Sample) -> list[dict[str, Any]]:
-    """Return the lanes, events first; the lines of a topic are one lane."""
+    """Events come first; the lines of a topic are one lane."""
     nothing = {"running": None, "in_line": None, "unmet": None}
     counts = sample.counts
     return [
@@ -133,7 +127,6 @@ def _lanes(sample: Sample) -> list[dict[str, Any]]:
 def _marked(
     lanes: list[dict[str, Any]], paused: Iterable[dict[str, Any]], stopped: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Mark lanes that are paused, or that wait for a breaker."""
     names = {(each["kind"], each["name"]) for each in paused}
     shut = {u for each in stopped if breaker_word(each) != "forced closed" for u in each["uses"]}
     for lane in lanes:
@@ -151,7 +144,7 @@ async def completed(session: Session) -> list[dict[str, Any]]:
     found = []
     for hours in (1, 24):
         back = timedelta(hours=hours)
-        lately = await statistics.lately(session.connection, session.sql, back)
+        lately = await statistics.lately(session, back)
         found += [_completion(each, hours) for each in _in_order(lately.figures) if each.executed]
     return found
 
@@ -173,9 +166,8 @@ def _completion(each: Figures, hours: int) -> dict[str, Any]:
 
 
 async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
-    """Return the executions of the last minutes with the current one, by kind and type."""
     back = timedelta(minutes=minutes)
-    lately = await statistics.lately(session.connection, session.sql, back)
+    lately = await statistics.lately(session, back)
     seconds = (lately.until - lately.since).total_seconds()
     return [
         {
@@ -191,7 +183,6 @@ async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
 
 
 def _took(durations: Durations, count: int) -> dict[str, float | None]:
-    """Return mean, maximum and percentiles of `count` durations."""
     found = percentiles(durations, count)
     took: dict[str, float | None] = {"mean": found.mean, "maximum": found.longest}
     return took | {rank: getattr(found, rank) for rank in RANKS}
@@ -202,7 +193,7 @@ def _in_order(figures: Sequence[Figures]) -> list[Figures]:
 
 
 def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the lines of a topic as one lane, since they hold events of any type."""
+    """The lines of a topic hold events of any type."""
     waiting = row["arrived"] + row["lined_up"]
     zeros = dict.fromkeys(("running", "unmet"))
     return {

@@ -1,8 +1,6 @@
-"""Payloads for comparison, before a command is replayed with another payload: the old and the new.
+"""Payloads for comparison, before a command is replayed with another payload.
 
-Promises that both texts are PostgreSQL's form of the JSON, so that they differ only where the
-stored payloads would differ; and that neither has more than `MOST` bytes. *See:* `rows.py`, which
-replays.
+Both texts are PostgreSQL's form of the JSON, so that they differ only where stored payloads do.
 """
 
 from typing import Final
@@ -17,11 +15,7 @@ _SIZE: Final = f"{MOST // 1024} kB"
 
 
 async def payload_text(session: Session, id: int) -> str:
-    """Return the payload of an unsettled command, indented.
-
-    Raises DatabaseError for a role that cannot read it, NotFound, and Conflict for a payload of
-    more than `MOST` bytes.
-    """
+    """Raises NotFound, DatabaseError without rights, Conflict for more than `MOST` bytes."""
     session.refuse_withheld("payloads")
     row = await store.of_command(session, id, MOST)
     if row is None:
@@ -35,10 +29,7 @@ async def payload_text(session: Session, id: int) -> str:
 
 
 async def payload_as_stored(session: Session, text: str, command: str = "replay-with") -> str:
-    """Return a payload as it would be stored, indented.
-
-    command: the command for larger payloads, named in the error. Raises UsageError.
-    """
+    """command: for larger payloads; the error names it. Raises UsageError."""
     found = await store.as_stored(session, check_json(text), MOST)
     if found is None:
         raise UsageError(

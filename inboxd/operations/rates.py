@@ -1,9 +1,7 @@
 """Throughput of a lane or a type in the last hour and the last day.
 
-Promises that it reads statistics, with one statement per span, and never rows; and that each result
-has the beginning of its span. Known limits: statistics are some seconds old; a day is the last 24
-hours with the current one; a percentile is in the same bucket as the true one
-(`model/durations.py`).
+It reads statistics, some seconds old. Known limits: a day is the last 24 hours with the current
+one; a percentile is in the same bucket as the true one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +24,7 @@ _PERCENTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 
 
 def steps(span: Span, now: datetime) -> list[datetime]:
-    """Return the beginnings of the minutes or hours of a span; the last one has not ended.
-
-    An hour has 61 minutes, as in `statistics.lately`.
-    """
+    """The last one has not ended. An hour has 61 minutes, as in `statistics.lately`."""
     _, step, count = SPANS[span]
     last = now.astimezone(UTC).replace(second=0, microsecond=0)
     if span == "day":
@@ -45,20 +40,15 @@ async def done(
     of: FigureFilter = statistics.EVERYTHING,
     apart: Sequence[Dimension] = (),
 ) -> list[Figures]:
-    """Return the statistics of a span that ends now, split by the dimensions `apart`."""
     since = steps(span, now)[0]
     resolution = SPANS[span][0]
-    return await statistics.read(
-        session.connection, session.sql, resolution, since, apart=apart, of=of
-    )
+    return await statistics.read(session, resolution, since, apart=apart, of=of)
 
 
 async def ever(session: Session, now: datetime, of: FigureFilter) -> bool:
-    """Whether there were executions in the days for which statistics by type are kept."""
+    """It looks at the days for which statistics by type are kept."""
     since = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - _LONG
-    found = await statistics.read(
-        session.connection, session.sql, "days", since, apart=("kind",), of=of
-    )
+    found = await statistics.read(session, "days", since, apart=("kind",), of=of)
     return bool(found)
 
 
@@ -70,7 +60,6 @@ def summed(found: Sequence[Figures]) -> Figures:
 
 
 def by_type(found: Sequence[Figures]) -> list[Figures]:
-    """Add up figures by type, sorted by name."""
     sums: dict[str, Figures] = {}
     for each in found:
         own = sums.setdefault(each.type or "", Figures(None, None, None, each.type))
@@ -79,7 +68,7 @@ def by_type(found: Sequence[Figures]) -> list[Figures]:
 
 
 def told(found: Figures, span: Span, now: datetime) -> dict[str, Any]:
-    """Return the figures of a span as JSON values; durations in seconds."""
+    """Return JSON values; durations are in seconds."""
     since = steps(span, now)[0]
     seconds = max((now - since).total_seconds(), 1.0)
     return {

@@ -1,9 +1,8 @@
 """Finds receipts by their ids or their events, and makes the requests that send them again.
 
-Promises: the body is sent exactly as it came; it is signed anew if the settings have a key of its
-source that can sign, since a receiver refuses an old signature as stale; its id stays, so a
-receiver that has stored it reports a duplicate. *See:* `cli/webhook_replay.py`,
-`admin/screens/actions/receipts.py`, which send; `audit.sent_again`.
+Promises: the body is sent exactly as it came; it is signed anew if a key of its source can sign,
+since a receiver refuses an old signature as stale; its id stays, so a receiver that has stored it
+reports a duplicate.
 """
 
 import time
@@ -24,11 +23,7 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class RequestAgain:
-    """A stored request, to send again.
-
-    signed: whether it was signed anew. secret_header: a header that contains a secret, or None.
-    kept: the headers as they came.
-    """
+    """secret_header: a header that contains a secret, or None. kept: the headers as they came."""
 
     receipt_id: UUID
     source: str
@@ -41,17 +36,15 @@ class RequestAgain:
 
     @property
     def target(self) -> str:
-        """Return the target in the audit."""
         return f"receipt {self.receipt_id}"
 
 
 async def request_again(
     session: Session, settings: Settings, id: int | UUID, *, original: bool = False
 ) -> RequestAgain:
-    """Make the request of a receipt, or of the receipt of an event.
+    """original: with the headers as they came, not signed anew.
 
-    original: with the headers as they came, not signed anew. Raises NotFound if the receipt or its
-    body is not kept, DatabaseError if this role cannot read it, SettingsError for invalid keys.
+    Raises NotFound if receipt or body is not kept, DatabaseError, SettingsError for invalid keys.
     """
     row = await receipt_of(session, id, raw=True)
     body, kept = body_of(row), headers_of(row)
@@ -72,7 +65,7 @@ async def request_again(
 def _signed(
     settings: Settings, row: ReceiptRow, body: bytes, kept: Mapping[str, str]
 ) -> tuple[Mapping[str, str], str | None]:
-    """Return the headers of a new signature, empty if no key can sign; and its `secret_header`."""
+    """Return empty headers if no key can sign; and `secret_header`."""
     source = settings.inbound.webhooks.get(row["source"])
     if source is None:
         return {}, None
@@ -87,7 +80,7 @@ def _signed(
 
 
 async def receipt_of(session: Session, id: int | UUID, *, raw: bool) -> ReceiptRow:
-    """Return the receipt of that id, or the receipt of an event. Raises NotFound."""
+    """id: of the receipt, or of its event. Raises NotFound."""
     found = await receipts.one(session, id, raw=raw) if isinstance(id, UUID) else None
     if found is not None:
         return found
@@ -120,7 +113,7 @@ def headers_of(row: ReceiptRow) -> dict[str, str]:
 
 
 def body_of(row: ReceiptRow) -> bytes:
-    """Return the body as it came. Raises NotFound if it is not kept."""
+    """Raises NotFound if it is not kept."""
     body = row.get("body")
     if body is None:
         why = "the receipt is a duplicate" if row["outcome"] == "duplicate" else "it was erased"

@@ -1,8 +1,6 @@
 """Recently created batches and workflows, for charts of lists: in each step of a span, by type.
 
-Promises that one statement looks at the newest `LOOKED` rows of both kinds. Known limit: numbers of
-steps before the oldest of these rows are unknown.
-*See:* `operations/lately.py`, for events and commands.
+Known limit: steps before the oldest of the newest `LOOKED` rows of both kinds are unknown.
 """
 
 from collections import Counter
@@ -21,10 +19,7 @@ LOOKED: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """Batches of one step of a span, which begins `at`, by their current status; None: unknown.
-
-    ids: the smallest and the largest id; None: there are no batches.
-    """
+    """Batches by their current status; None: unknown. ids: the smallest and the largest id."""
 
     at: datetime
     created: int | None
@@ -35,7 +30,7 @@ class BatchStep:
 
 @dataclass(frozen=True, slots=True)
 class RecentBatches:
-    """Batches that were created in a span. types: number of batches of each, most first."""
+    """types: number of batches of each, most first."""
 
     span: Span
     steps: list[BatchStep]
@@ -50,8 +45,7 @@ async def recent_batches(
     type_: str | None = None,
     tenant: str | None = None,
 ) -> RecentBatches:
-    """Return the recent batches of a kind, a type and a tenant; None: of any."""
-    begins = steps_of(span, await statistics.database_time(session.connection, session.sql))
+    begins = steps_of(span, await statistics.database_time(session))
     unit = begins[1] - begins[0]
     wanted = BatchFilter(kind=kind, type=type_, tenant=tenant)
     trunc = resolution_of(span).removesuffix("s")

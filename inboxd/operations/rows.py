@@ -1,18 +1,12 @@
 """Actions on named rows: replay, dismiss, cancel, reschedule, prioritize.
 
-A command without an ordering key is replayed as a new row, which takes the old row's place: in its
-batch, for rows that wait for it, and among a workflow's steps; the old row goes to history. A
-command with an ordering key has a position in a line, and an event is a fact: both run again in
-place. The table `replays` lists all replays. For a batch, and for rows that wait for it, a
-dismissed command counts as cancelled.
-
-Promises: a row's status is checked while the row is locked, and a refusal names each row that does
-not allow the action. Of two actions on one row at the same time, one is refused. Known limits: a
-running command is only asked to stop: its worker notices at its next heartbeat. A command whose
-unique key another unsettled command holds cannot be replayed before that command has ended. A
-dismissed row can only be sent anew. In a busy lane, a row that was moved to the front is found by
-the next sweep, not by the next page. *See:* `cli/actions.py`, before it; `store/operations.py`,
-after it.
+A command without an ordering key is replayed as a new row, which takes the old row's place in its
+batch, for waiting rows and among a workflow's steps. A command with an ordering key has a position
+in a line, and an event is a fact: both run again in place. For a batch, and for rows that wait for
+it, a dismissed command counts as cancelled. Promises: of two actions on one row at the same time,
+one is refused. Known limits: a running command stops at its worker's next heartbeat. A command
+whose unique key is held cannot be replayed yet. In a busy lane, only the next sweep finds a row
+that was moved to the front. *See:* `cli/actions.py`, before it; `store/operations.py`, after it.
 """
 
 from collections.abc import Sequence
@@ -97,12 +91,10 @@ async def act(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Replay, dismiss or cancel rows, all or none.
+    """Replay, dismiss or cancel rows, all or none. ids: row numbers and uuids, mixed.
 
-    A replayed row runs now, with its attempts and crashes counted from 0; a dismissed row goes to
-    history; a cancelled command ends at once, or its worker stops it. ids: row numbers and uuids,
-    mixed. Raises NotFound, or Conflict if a row's status does not allow the action, its unique key
-    is held, or its batch was cancelled; then nothing is changed.
+    A replayed row runs now, with attempts and crashes counted from 0. Raises NotFound; Conflict if
+    a row's status does not allow it, its unique key is held, or its batch was cancelled.
     """
     return await _act(session, table, ROW_ACTIONS[action], ids, actor, reason, expected)
 
@@ -116,10 +108,9 @@ async def replay_with(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Replay a command with another payload, JSON text, as a new row; the old row does not change.
+    """payload: JSON text, for a new row; the old row does not change. Raises as `act`.
 
-    Raises as `act`; UsageError for invalid JSON; Conflict for a command with an ordering key, which
-    is replayed in place. An event is a fact, so its payload cannot change.
+    Raises UsageError for invalid JSON; Conflict for a command with an ordering key.
     """
 
     async def do(
@@ -144,11 +135,7 @@ async def reschedule(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Change the time of rows, all or none; a time in the past means at once.
-
-    ids: row numbers and uuids, mixed. Raises UsageError for a time without a zone, NotFound, or
-    Conflict if one of the rows is running, has ended, or waits in a chunk; then nothing is changed.
-    """
+    """All rows or none; a time in the past means at once. Raises UsageError, NotFound, Conflict."""
     checks.refuse(f"the time {run_at}", checks.time(run_at))
     action = row_action("reschedule", run_at)
     return await _act(session, table, action, ids, actor, reason, expected)
@@ -163,17 +150,14 @@ async def prioritize(
     reason: str | None = None,
     expected: ExpectedRows = ANY,
 ) -> Done:
-    """Change the priority of commands, all or none; smaller numbers run first.
-
-    Raises as `reschedule`; UsageError for a priority of more than 16 bits.
-    """
+    """Smaller numbers, of 16 bits, run first. Raises as `reschedule`."""
     checks.refuse(f"priority {priority}", checks.small(priority))
     action = row_action("prioritize", priority)
     return await _act(session, "commands", action, ids, actor, reason, expected)
 
 
 def row_action(verb: Action | Move, to: datetime | int | None = None) -> RowAction:
-    """Return the action of that name. to: the new time or priority of the rows."""
+    """to: the new time or priority of the rows."""
     if verb == "reschedule":
         assert isinstance(to, datetime)  # noqa: S101 - checked by callers and the table
         text = f"{to.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -196,9 +180,9 @@ async def movable(
     ids: Sequence[RowId],
     expected: ExpectedRows = ANY,
 ) -> str:
-    """Return the state of rows before a move, without a change. Raises as the move does."""
+    """Return the state of rows before a move. Raises as the move does."""
     action = _moving(move, _dismiss, "")
-    async with session.connection.transaction():
+    async with session.transaction():
         return seen_as(await hold(session, table, ids, action, expected))
 
 
@@ -211,7 +195,7 @@ async def _act(
     reason: str | None,
     expected: ExpectedRows,
 ) -> Done:
-    async with session.connection.transaction():
+    async with session.transaction():
         rows = await hold(session, table, ids, action, expected)
         held = [row["id"] for row in rows]
         done = await action.do(session, table, held, actor, reason)
@@ -219,12 +203,12 @@ async def _act(
             raise Conflict(f"{one(table)} {listed(left)}: {_why_left(expected)}")
         target = f"{table} {', '.join(map(str, held))}"
         await store.record(session, actor, action.word, target, reason, len(held), to=action.to)
-        await wakeups.notify(session.connection, session.sql, table)
+        await wakeups.notify(session, table)
     return done
 
 
 def _why_left(expected: ExpectedRows) -> str:
-    """Explain why rows were not changed; only a visitor of all tenants learns about other rows."""
+    """Only a visitor of all tenants learns about other rows."""
     if expected.tenants is not None:
         return (
             "cannot be replayed now; nothing was changed: ask an operator who may see all tenants "
@@ -237,7 +221,6 @@ def _why_left(expected: ExpectedRows) -> str:
 
 
 def told(action: Action, done: Done) -> dict[str, object]:
-    """Return the result of an action as JSON values."""
     if action == "replay":
         pairs = zip(done.ids, done.new_ids, strict=True)
         return {"replayed": [{"old_id": old, "new_id": new} for old, new in pairs]}

@@ -1,9 +1,7 @@
 """Schedules that operators add, change and remove while workers run.
 
-Promises that each action has an audit entry without the payload, in the same transaction; that
-schedules which workers declare do not change; and that a changed schedule keeps its next run unless
-its times change.
-Known limit: a schedule may send a type that no living worker handles.
+Promises that the audit has no payload, that schedules which workers declare do not change, and that
+a changed schedule keeps its next run unless its times change.
 """
 
 import hashlib
@@ -37,7 +35,7 @@ CLEARED: Final[Mapping[str, object]] = {
 def new_schedule(
     name: str, cron: str, kind: Literal["event", "command"], type_: str, said: Mapping[str, object]
 ) -> Schedule:
-    """Make a schedule. said: fields of `Schedule`, and `topic` or `queue`. Raises UsageError."""
+    """said: fields of `Schedule`, and `topic` or `queue`. Raises UsageError."""
     schedule = Schedule(
         name=name,
         source="",
@@ -62,11 +60,7 @@ async def check_names(
     also: Callable[[Named], Collection[str]],
     before: Schedule | None = None,
 ) -> None:
-    """Raise UnknownName for an undeclared type, topic or queue.
-
-    also: returns names that the settings declare. before: the schedule before a change; only
-    changed names are checked.
-    """
+    """before: the schedule before a change: only changed names are checked. Raises UnknownName."""
     lane: Named = "topic" if schedule.kind == "event" else "queue"
     type_: Named = "event type" if schedule.kind == "event" else "command type"
     if before is None:
@@ -78,13 +72,10 @@ async def check_names(
 async def add_schedule(
     session: Session, schedule: Schedule, *, actor: str, reason: str | None = None
 ) -> datetime:
-    """Add a schedule in the actor's name; returns its first run.
-
-    Raises UsageError for an invalid schedule, and Conflict if the name exists.
-    """
+    """Return its first run. Raises UsageError, and Conflict if the name exists."""
     schedule = replace(schedule, source=actor)
     check_schedule(schedule)
-    async with session.connection.transaction():
+    async with session.transaction():
         next_at = await schedules.add(session, schedule)
         if next_at is None:
             raise Conflict(
@@ -103,13 +94,12 @@ async def change_schedule(
     reason: str | None = None,
     seen: str | None = None,
 ) -> datetime:
-    """Change a schedule that was added by hand; returns its next run. The caller checks names.
+    """Return its next run; the caller checks names. seen: the `digest` that the operator saw.
 
-    changes: fields of `Schedule`, and `topic` or `queue`. seen: the `digest` that the operator saw.
-    Raises UsageError for an invalid schedule, UnknownName, and Conflict for a schedule that a
-    worker declares, or that was changed meanwhile.
+    Raises UsageError, UnknownName, and Conflict for a schedule that a worker declares, or that was
+    changed meanwhile.
     """
-    async with session.connection.transaction():
+    async with session.transaction():
         row = await _added(session, name, seen)
         schedule = changed(_schedule(row), changes)
         check_schedule(schedule)
@@ -121,24 +111,21 @@ async def change_schedule(
 async def remove_schedule(
     session: Session, name: str, *, actor: str, reason: str | None = None, seen: str | None = None
 ) -> None:
-    """Remove a schedule that was added by hand; rows that it has sent stay.
-
-    Raises as `change_schedule`.
-    """
-    async with session.connection.transaction():
+    """Rows that it has sent stay. Raises as `change_schedule`."""
+    async with session.transaction():
         row = await _added(session, name, seen)
         await schedules.remove(session, row)
         await audit.record(session, actor, "remove", f"schedule {name}", reason, 1)
 
 
 async def added_schedule(session: Session, name: str) -> Schedule:
-    """Return a schedule that was added by hand. Raises UnknownName, Conflict if it is declared."""
-    async with session.connection.transaction():
+    """Raises UnknownName; Conflict if a worker declares it."""
+    async with session.transaction():
         return _schedule(await _added(session, name))
 
 
 def digest(schedule: Schedule) -> str:
-    """Return a hash of all fields that a change can set; runs do not change it."""
+    """Hash all fields that a change can set; runs do not change it."""
     return hashlib.sha256(repr(astuple(schedule)).encode()).hexdigest()
 
 
@@ -154,7 +141,7 @@ async def held_schedule(session: Session, name: str) -> Row:
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Raise UsageError for an invalid schedule; its type is not checked."""
+    """Raises UsageError; the type is not checked."""
     of_event = schedule.kind == "event"
     check(
         ScheduleDeclaration(
@@ -196,7 +183,7 @@ async def _added(session: Session, name: str, seen: str | None = None) -> Row:
 
 
 def changed(schedule: Schedule, said: Mapping[str, object]) -> Schedule:
-    """Return the schedule with new fields. Raises UsageError for a lane of the other kind."""
+    """Raises UsageError for a lane of the other kind."""
     lane, other = ("topic", "queue") if schedule.kind == "event" else ("queue", "topic")
     if other in said:
         raise UsageError("an event has a topic, a command has a queue.")

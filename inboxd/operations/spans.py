@@ -1,9 +1,8 @@
 """Spans of time and their steps, for numbers and charts.
 
-Promises: a span ends now, by the database's clock; its steps are whole minutes, hours or days of
-UTC, depending on its length, so changes of a local clock do not move them; there are at most
-`MOST_STEPS`; times after now, from a clock that was set back, are in the last step. Known limit: it
-begins with a whole step, somewhat earlier than asked for.
+A span ends now, by the database's clock, and begins with a whole step; steps are whole minutes,
+hours or days of UTC, at most `MOST_STEPS`. Times after now, from a clock that was set back, are in
+the last step.
 """
 
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ _SEVERAL: dict[Resolution, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span. Each step has `units` minutes, hours or days; the last step has not ended."""
+    """Each step has `units` minutes, hours or days; the last step has not ended."""
 
     since: datetime
     until: datetime
@@ -52,12 +51,11 @@ class Span:
 
     @property
     def begins(self) -> list[datetime]:
-        """Return the beginning of each step."""
         return [self.since + n * self.step for n in range(self._steps)]
 
     @property
     def end(self) -> datetime:
-        """Return the end of the last step, which is in the future."""
+        """The end is in the future."""
         return self.since + self._steps * self.step
 
     @property
@@ -65,18 +63,16 @@ class Span:
         return max(1, -((self.since - self.until) // self.step))
 
     def place(self, at: datetime) -> int:
-        """Return the index of a time's step; times outside the span belong to its first or last."""
+        """Times outside the span belong to its first or last step."""
         return min(max(0, (at - self.since) // self.step), self._steps - 1)
 
 
 def span_of(
     now: datetime, since: datetime | timedelta, *, points: int = MOST_STEPS, by_minute: bool = True
 ) -> Span:
-    """Return the span that ends now, with steps by its length.
+    """points: the most steps. by_minute: False for a tenant, counted by hours and days.
 
-    since: a time, or how far back. points: the most steps. by_minute: False for a tenant, who is
-    counted only by hours and days. Raises UsageError for a span that begins in the future, or is
-    longer than `LONGEST`.
+    Raises UsageError if it begins in the future, or is longer than `LONGEST`.
     """
     now = now.astimezone(UTC)  # with summer time, a local day may have 23 or 25 hours
     back = since if isinstance(since, timedelta) else now - since
@@ -104,11 +100,10 @@ async def span_to_now(
     points: int = MOST_STEPS,
     by_minute: bool = True,
 ) -> Span:
-    """Return the span as `span_of` does, with the database's time as now."""
-    now = await statistics.database_time(session.connection, session.sql)
+    now = await statistics.database_time(session)
     return span_of(now, since, points=points, by_minute=by_minute)
 
 
 def _floor(at: datetime, step: timedelta) -> datetime:
-    """Round down to the beginning of a step; weeks begin on Mondays."""
+    """Steps of weeks begin on Mondays."""
     return at - (at - datetime(2001, 1, 1, tzinfo=UTC)) % step

@@ -1,10 +1,8 @@
 """The story of a row: its ancestors and all their descendants.
 
-Promises: it reads and keeps a bounded number of rows, however large the story is; the tree contains
-the row that was asked for and all rows between it and the top; if not all children fit, dead
-letters come first.
-Known limit: the tree is read level by level, not in one snapshot; a row that moves meanwhile is
-shown where it was read first.
+Promises: it reads a bounded number of rows; the tree has all rows between the top and the row that
+was asked for; if not all children fit, dead letters come first. Known limit: it is not one
+snapshot; a row that moves is shown where it was read first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,10 +37,7 @@ _COLUMNS = {each.name for each in fields(Member)} - {"seconds", "counts"}
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The tree of a row. earlier: the top has ancestors that were not read.
-
-    times: of each row; now: the database's time when they were read.
-    """
+    """earlier: the top has ancestors that were not read. now: the time when `times` were read."""
 
     asked: Key
     top: StoryNode
@@ -51,22 +46,20 @@ class Story:
     earlier: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Return the story as JSON values: a list of rows, each after its parent."""
+        """Each row comes after its parent."""
         rows = as_json(self.top, self.times)
         return {"asked": self.asked, "earlier": self.earlier, "rows": rows}
 
     def waterfall(self, *, to_now: bool = True) -> Waterfall:
-        """Return the rows of the story on a common time axis."""
         return waterfall(self.top, self.times, self.now, to_now=to_now)
 
 
 async def trace(
     session: Session, id: int | UUID, *, kind: str | None = None, rows: int = 200, each: int = 10
 ) -> Story:
-    """Return the story of an event, command, batch or receipt, given by its uuid or number.
+    """rows: the most in the tree; each: the most children of one row.
 
-    rows: the most rows in the tree; each: the most children of one row. Raises NotFound; Conflict
-    if rows of several kinds have the number and `kind` is not given.
+    Raises NotFound; Conflict if rows of several kinds have the number and `kind` is not given.
     """
     way = await _way(session, id, kind)
     asked, top = way[0], way[-1]
@@ -107,7 +100,7 @@ def _nowhere(kind: str | None, id: int | UUID) -> NotFound:
 async def created_by(
     session: Session, kind: str, id: int, uuid: UUID, created_at: datetime
 ) -> list[Member]:
-    """Return the commands, batches and events that a row created, at most 100."""
+    """Return at most 100 created rows."""
     rows = await store.down(
         session, [(kind, id, uuid)], created_at - _SLACK, _LOOK, _CHILDREN, members=False
     )
@@ -117,17 +110,14 @@ async def created_by(
 async def origin_of(
     session: Session, kind: str, id: int, created_at: datetime, finished_at: datetime | None = None
 ) -> Member | None:
-    """Return the row that created another row; None if it was settled at a very different time.
-
-    created_at, finished_at: of the other row.
-    """
+    """None if the row was settled at a very different time."""
     until = max(created_at, finished_at or created_at) + timedelta(days=1)
     row = await store.member(session, kind, id, created_at - _SLACK, until)
     return None if row is None else _member(row)
 
 
 async def replays_of(session: Session, kind: str, id: int) -> list[dict[str, Any]]:
-    """Return the replays of an event or command, oldest first: time, actor and new row."""
+    """Oldest first: time, actor and new row."""
     rows = await store.replays(session, [(kind, id)], _CHILDREN)
     return [dict(row) for row in rows]
 
@@ -145,7 +135,7 @@ async def mark_replayed(session: Session, table: HotTable, rows: Sequence[dict[s
 
 
 async def waits_of(session: Session, uuid: UUID) -> list[dict[str, Any]]:
-    """Return the rows that a command or batch waits for: condition, kind, id, type, status."""
+    """Each has condition, kind, id, type, status."""
     rows = await store.waits(session, [uuid], _CHILDREN)
     return [
         {name: row[name] for name in ("condition", "kind", "id", "type", "status")} for row in rows
@@ -166,14 +156,12 @@ async def _find(session: Session, id: int | UUID, kind: str | None) -> Member:
 
 
 async def _receipt_of(session: Session, top: Member) -> list[Member]:
-    """Return the receipt of an event, if it is still kept."""
     if top.origin_kind != RECEIPT or top.causation_id is None:
         return []
     return await _receipt(session, top.causation_id)
 
 
 async def _receipt(session: Session, receipt_id: UUID) -> list[Member]:
-    """Return a receipt as a row of the story, if it is still kept."""
     row = await receipts.one(session, receipt_id)
     if row is None:
         return []
@@ -182,7 +170,7 @@ async def _receipt(session: Session, receipt_id: UUID) -> list[Member]:
 
 
 def _straight(rows: Sequence[Row]) -> list[Member]:
-    """Return the rows up to the top; stop at a row that occurs twice."""
+    """Stop at a row that occurs twice."""
     way: dict[Key, Member] = {}
     for member in map(_member, rows):
         if member.key in way:
@@ -194,7 +182,6 @@ def _straight(rows: Sequence[Row]) -> list[Member]:
 async def _grow(
     session: Session, sketch: Sketch, level: Sequence[Key], rows: int, each: int
 ) -> None:
-    """Add children level by level, until all are added or the tree is full."""
     since = sketch.top.created_at - _SLACK
     for _ in range(_LEVELS):
         following: list[Key] = []
@@ -213,7 +200,6 @@ async def _grow(
 
 
 def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[Key]:
-    """Add the children of one row to the tree, while there is room."""
     room = max(rows - len(sketch.members), 0)
     new = sketch.add(parent, map(_member, found[:room]))
     if found:
@@ -225,7 +211,7 @@ def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[K
 
 
 async def _note(session: Session, sketch: Sketch, replays: Sequence[Row]) -> None:
-    """Add notes to rows: the rows they wait for, their workflow steps, and their replays."""
+    """Add the rows they wait for, their workflow steps, and their replays."""
     members = sketch.members
     by_uuid = {member.uuid: member.key for member in members.values()}
     in_batches = [member.uuid for member in members.values() if member.batch_id is not None]
@@ -250,7 +236,6 @@ async def _note(session: Session, sketch: Sketch, replays: Sequence[Row]) -> Non
 async def _times(
     session: Session, sketch: Sketch, replays: Sequence[Row]
 ) -> tuple[dict[Key, RowTimes], datetime]:
-    """Return when rows waited and were worked on, and the database's time."""
     # A row without a newest error has no failed attempt.
     asked = [
         (*member.key, member.finished_at)

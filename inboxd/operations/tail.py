@@ -1,10 +1,8 @@
 """Changes of rows since the last look: rows that are written, attempts that fail, rows that end.
 
-Owns which changes are reported. Promises: a change is reported once; a look reads a bounded number
-of rows, and reports if there were more. Known limits: a row that is written and ends between two
-looks is reported for both; a row that fails several times between two looks is reported once; a row
-that commits later than `_LATE` after its creation is reported only when it ends. *See:*
-`finding.py`, which finds the rows; `cli/tail.py`, which looks repeatedly.
+Promises: a change is reported once; a look reads a bounded number of rows. Known limits: several
+failures between two looks are reported once; a row that commits later than `_LATE` after its
+creation is reported only when it ends.
 """
 
 from collections.abc import Sequence
@@ -28,7 +26,7 @@ _LATE = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class TailNews:
-    """A change of a row. what: "written", "tried again", or the status in which it ended."""
+    """what: "written", "tried again", or the status in which it ended."""
 
     at: datetime
     kind: str
@@ -37,20 +35,16 @@ class TailNews:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Return the identity of the change: the write of a row, or one of its attempts."""
         attempt = 0 if self.what == "written" else self.row["attempts"]
         return self.kind, self.row["id"], self.what, attempt
 
     def document(self) -> dict[str, Any]:
-        """Return the change as JSON values."""
         return {"at": self.at, "kind": self.kind, "what": self.what, **self.row}
 
 
 class Tail:
-    """Finds the changes since its last look."""
-
     def __init__(self, wanted: Filter, tables: Sequence[HotTable] = _TABLES) -> None:
-        """Report rows that match; the filter's own times are replaced."""
+        """The filter's own times are replaced."""
         self._wanted = wanted
         self._tables = tables
         self._since: datetime | None = None
@@ -58,10 +52,7 @@ class Tail:
         self._reported: dict[tuple[object, ...], datetime] = {}
 
     async def look(self, session: Session) -> tuple[list[TailNews], bool]:
-        """Return the changes since the last look, oldest first, and whether there were more.
-
-        The first look returns none.
-        """
+        """Oldest first, and whether there were more. The first look returns none."""
         now: datetime = await session.fetchval("database_time")
         is_first, since = self._since is None, self._since or now
         self._since = now

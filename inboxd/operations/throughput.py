@@ -1,7 +1,4 @@
-"""The numbers that are shown of statistics: executions, outcomes, rates, durations.
-
-*See:* `store/statistics.py`, which reads them; docs/monitoring.md, which explains them.
-"""
+"""The numbers that are shown of statistics: executions, outcomes, rates, durations."""
 
 from dataclasses import dataclass
 from typing import get_args
@@ -17,8 +14,7 @@ RANKS: tuple[Rank, ...] = get_args(Rank)
 class Percentiles:
     """Durations in seconds; a percentile is exact to its bucket; None: unknown.
 
-    count: number of durations. Older releases counted without a histogram, so percentiles leave
-    their durations out.
+    Older releases counted without a histogram: percentiles leave their durations out.
     """
 
     count: int
@@ -33,9 +29,8 @@ class Percentiles:
 class Throughput:
     """Throughput of a span of `seconds`.
 
-    executed: all executions. reprocessed: executions after a retry or a replay; after_retry,
-    after_replay: successes of these; failed_again: their dead letters. run: run time of handlers;
-    wait: from due time to claim; completion: from a row's creation to its success.
+    reprocessed: executions after a retry or a replay; failed_again: their dead letters. wait: from
+    due time to claim; completion: from a row's creation to its success.
     """
 
     seconds: float
@@ -70,7 +65,6 @@ class Throughput:
 
 
 def throughput_of(figures: Figures, seconds: float) -> Throughput:
-    """Compute the throughput of figures over `seconds`."""
     return Throughput(
         seconds=seconds,
         executed=figures.executed,
@@ -91,7 +85,6 @@ def throughput_of(figures: Figures, seconds: float) -> Throughput:
 
 
 def percentiles(durations: Durations, count: int) -> Percentiles:
-    """Compute mean, maximum and percentiles of `count` durations."""
     return Percentiles(
         count=count,
         mean=durations.total / count if count else None,

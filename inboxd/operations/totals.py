@@ -1,11 +1,8 @@
 """Totals of events, commands, batches or workflows, by type and tenant, for tables of any size.
 
-Owns their computation. Finished days come from the census; a day without a census, such as today,
-is counted up to a bound, beyond which its successes come from statistics; unsettled rows are
-counted up to a bound; batches are counted by their changes. Each number has its exactness: "at
-least" if rows may be missing from it, even if other parts of it are "about". Promises that all
-numbers are of one moment, and that every read is bounded.
-Known limits: statistics are some seconds old, and lack operators' dismissals and the last seconds
+Finished days come from the census; a day without one, such as today, is counted up to a bound,
+beyond which its successes come from statistics. Promises that all numbers are of one moment, and
+that every read is bounded. Known limits: statistics lack operators' dismissals and the last seconds
 of a killed worker; rows that were dropped or trimmed with their day are in no total.
 """
 
@@ -31,7 +28,7 @@ _DAYS = 3
 
 
 class Exactness(StrEnum):
-    """Exactness of a number. about: a little more or less; at_least: there may be many more."""
+    """about: a little more or less; at_least: there may be many more."""
 
     EXACT = "exact"
     ABOUT = "about"
@@ -43,18 +40,15 @@ _WORST = (Exactness.EXACT, Exactness.ABOUT, Exactness.AT_LEAST)
 
 
 class Number(NamedTuple):
-    """A count with its exactness."""
-
     value: int
     exactness: Exactness = Exactness.EXACT
 
     def plus(self, other: "Number") -> "Number":
-        """Return the sum, with the worse exactness."""
+        """The sum has the worse exactness."""
         worst = max(self.exactness, other.exactness, key=_WORST.index)
         return Number(self.value + other.value, worst)
 
     def document(self) -> dict[str, Any]:
-        """Return the number with its exactness, for JSON."""
         return {"rows": self.value, "exactness": self.exactness}
 
 
@@ -62,10 +56,9 @@ class Number(NamedTuple):
 class Totals:
     """Numbers of rows by outcome.
 
-    pending: not started, or to be retried. processing: claimed by workers; for events, which stay
-    pending meanwhile, by the workers' last reports (None: unknown by type or tenant). errors: dead
-    letters. dismissed: by an operator. replayed: dead letters that were sent again as new rows.
-    days_without_census: finished days that are not counted yet.
+    pending: not started, or to be retried. processing: of events, by workers' last reports (None:
+    unknown by type or tenant). replayed: dead letters that were sent again as new rows.
+    days_without_census: finished days only.
     """
 
     total: Number
@@ -82,7 +75,6 @@ class Totals:
 async def count_all(
     session: Session, table: HotTable, *, type_: str | None = None, tenant: str | None = None
 ) -> Totals:
-    """Count rows of a type and a tenant; None: of any."""
     async with session.reading(snapshot=True):
         settled, without = await _settled(session, table, type_, tenant)
         unsettled = await _unsettled(session, table, type_, tenant)
@@ -106,17 +98,14 @@ async def count_all(
 async def count_batches(
     session: Session, kind: str | None, *, type_: str | None = None, tenant: str | None = None
 ) -> dict[str, Number]:
-    """Count batches (workflows) by status; None: of any kind, type, tenant."""
-    counted = await batch_totals.read(
-        session.connection, session.sql, kind, type_, tenant, _LOOKED + 1
-    )
+    counted = await batch_totals.read(session, kind, type_, tenant, _LOOKED + 1)
     # A change that was not read may add a batch, or remove one.
     how = Exactness.EXACT if counted.looked <= _LOOKED else Exactness.ABOUT
     return {status: Number(max(0, rows), how) for status, rows in counted.statuses.items()}
 
 
 def add(numbers: Iterable[Number]) -> Number:
-    """Return the sum of all, with the worst exactness."""
+    """The sum has the worst exactness."""
     total = Number(0)
     for each in numbers:
         total = total.plus(each)
@@ -124,15 +113,14 @@ def add(numbers: Iterable[Number]) -> Number:
 
 
 async def _events_in_hand(session: Session) -> Number:
-    found = await totals.events_in_hand(session.connection, session.sql)
+    found = await totals.events_in_hand(session)
     return Number(found, Exactness.ABOUT)
 
 
 async def _unsettled(
     session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> dict[Status, Number]:
-    """Count unsettled rows by status, exactly up to the bound."""
-    looked = await totals.hot(session.connection, session.sql, table, type_, tenant, COUNTED + 1)
+    looked = await totals.hot(session, table, type_, tenant, COUNTED + 1)
     how = Exactness.EXACT if looked.looked <= COUNTED else Exactness.AT_LEAST
     return {status: Number(rows, how) for status, rows in looked.statuses.items()}
 
@@ -140,17 +128,15 @@ async def _unsettled(
 async def _settled(
     session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> tuple[dict[Status, Number], int]:
-    """Count settled rows by status; also return the number of finished days without a census."""
-    counted = await census.total(session.connection, session.sql, table, type_, tenant)
+    """Return the number of finished days without a census, too."""
+    counted = await census.total(session, table, type_, tenant)
     how = Exactness.AT_LEAST if counted.untold else Exactness.EXACT
     found = {status: Number(rows, how) for status, rows in counted.statuses.items()}
-    days = await census.uncounted(session.connection, session.sql)
+    days = await census.uncounted(session)
     mine = [day for day in reversed(days) if day.table == table]
     room = _LOOKED
     for day in mine[:_DAYS]:
-        looked, read = await census.look(
-            session.connection, session.sql, day, type_, tenant, room + 1
-        )
+        looked, read = await census.look(session, day, type_, tenant, room + 1)
         is_whole = read <= room
         room = max(0, room - read)
         numbers = (
@@ -177,13 +163,9 @@ async def _about(
     """Estimate a day that is too large to count: its successes by statistics."""
     of = statistics.FigureFilter(kind=day.table[:-1], type=type_, tenant=tenant)
     low, high = day.low.astimezone(UTC), day.high.astimezone(UTC)
-    figures = await statistics.read(
-        session.connection, session.sql, "hours", low, high, apart=(), of=of
-    )
+    figures = await statistics.read(session, "hours", low, high, apart=(), of=of)
     numbers = {status: Number(rows, Exactness.AT_LEAST) for status, rows in looked.items()}
-    if tenant is not None and not await statistics.is_counted(
-        session.connection, session.sql, tenant
-    ):
+    if tenant is not None and not await statistics.is_counted(session, tenant):
         return numbers
     succeeded = max(looked[Status.SUCCEEDED], sum(each.succeeded for each in figures))
     return numbers | {Status.SUCCEEDED: Number(succeeded, Exactness.ABOUT)}

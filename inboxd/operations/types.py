@@ -1,7 +1,6 @@
 """Types of events and commands: declarations, workers, retry rules, throughput.
 
-Owns which types are listed: types that workers declare, that topics are subscribed to, that wait,
-or that were processed within a day. Known limit: history may have rows of other types.
+Known limit: history may have rows of other types than the listed ones.
 """
 
 from collections.abc import Collection
@@ -26,12 +25,9 @@ _MOST_WORKERS = 1000
 async def type_list(
     session: Session, now: datetime, waiting: Collection[Typed] = ()
 ) -> dict[str, Any]:
-    """Return all types that are declared, subscribed to, scheduled, waiting, or recently processed.
-
-    Recently: within a day.
-    """
+    """The types are declared, subscribed to, scheduled, waiting, or processed within a day."""
     found = {key: _type(key) for key in (*waiting, *await _done(session, now))}
-    for (kind, name), said in (await workers.declared(session.connection, session.sql)).items():
+    for (kind, name), said in (await workers.declared(session)).items():
         if kind == "schedule":
             sent = (said["kind"], said["type"])
             found.setdefault(sent, _type(sent))
@@ -60,7 +56,6 @@ def _type(key: Typed) -> dict[str, Any]:
 async def one_type(
     session: Session, kind: RowKind, type_: str, now: datetime, waiting: Collection[Typed] = ()
 ) -> dict[str, Any]:
-    """Return a type with its rules, workers and figures. Raises UnknownName."""
     listed = (await type_list(session, now, waiting))["types"]
     one = next((each for each in listed if (each["kind"], each["type"]) == (kind, type_)), None)
     of = FigureFilter(kind=kind, type=type_)

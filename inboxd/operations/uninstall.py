@@ -1,13 +1,10 @@
 """Removes inboxd from a database: its schema with all rows, and its roles.
 
-Promises: it can show first the parts that it drops; one transaction drops everything, so an
-interrupted run changes nothing; a second run has nothing to do. It drops nothing outside of the
-schema: it refuses if something outside depends on the schema, or if the schema contains foreign
-tables or materialized views, and names them. Plugins' tables stay; the record of their migrations
-is dropped. A role stays if another database uses it, or if it owns something. Known limits: foreign
-views, functions and sequences in the schema are dropped; the audit is dropped too, so the database
-has no record of the actor; a history of thousands of partitions needs one lock for each, so drop
-them first (`inboxd history drop`).
+Promises: one transaction drops everything. It refuses if something outside depends on the schema,
+or if the schema contains foreign tables or materialized views, and names them. Plugins' tables
+stay, the record of their migrations does not. A role stays if another database uses it, or if it
+owns something. Known limits: foreign views, functions and sequences are dropped, and so is the
+audit; thousands of partitions need one lock each: drop them first (`inboxd history drop`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +24,7 @@ _MOST_WORKERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class UninstallPlan:
-    """The parts that are dropped, and the parts that stay. contents: of the schema, if it exists.
-
-    workers: descriptions of living workers. plugins: versions of plugins' tables, which stay.
-    staying: roles that stay, with the reason.
-    """
+    """plugins: versions of plugins' tables, which stay. staying: roles, with the reason."""
 
     schema: str
     database: str
@@ -49,14 +42,14 @@ class UninstallPlan:
 
 
 async def survey(session: Session, lease: timedelta) -> UninstallPlan:
-    """Find the installed parts; a worker counts as living for one lease after its heartbeat."""
+    """A worker counts as living for one lease after its heartbeat."""
     schema = session.sql.schema
     contents = await store.contents(session)
     roles = await store.roles(session)
     workers: list[str] = []
     plugins: dict[str, int] = {}
     if contents is not None:
-        states = await plugin_migrations.states(session.connection, session.sql, [])
+        states = await plugin_migrations.states(session, [])
         plugins = {each.plugin: each.version for each in states}
         workers = await _living(session, lease) if "workers" in contents.tables else []
     return UninstallPlan(
@@ -71,11 +64,8 @@ async def survey(session: Session, lease: timedelta) -> UninstallPlan:
 
 
 async def uninstall(session: Session, lease: timedelta, *, force: bool) -> UninstallPlan:
-    """Drop everything; returns the dropped parts, and the roles that stay.
-
-    Raises Conflict if a worker lives, unless it is forced, or if it would drop foreign things.
-    """
-    async with session.connection.transaction():
+    """Raises Conflict if a worker lives, unless forced, or if it would drop foreign things."""
+    async with session.transaction():
         found = await survey(session, lease)
         refuse(found, force=force)
         await store.drop_schema(session)

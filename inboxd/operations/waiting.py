@@ -1,9 +1,6 @@
-"""The causes for which a row does not run, as JSON values.
+"""The causes for which a row does not run, as JSON values; the first is to be handled first.
 
-Promises that every unsettled row has at least one cause, and that the first one is to be handled
-first. Known limit: limits of queues and workers come from the given settings, which may differ from
-the settings of workers elsewhere; only workers know a breaker's fallback. *See:*
-`inboxd/model/waiting_rules.py`, which defines the causes.
+Known limit: limits come from the given settings; only workers know a breaker's fallback.
 """
 
 from collections.abc import Mapping
@@ -30,10 +27,7 @@ from inboxd.store.wakeups import HotTable
 async def why(
     session: Session, settings: Settings, table: HotTable, id: int | UUID
 ) -> dict[str, Any]:
-    """Return the causes for which a row does not run; no causes if it is settled.
-
-    Raises NotFound.
-    """
+    """A settled row has no causes. Raises NotFound."""
     row = await listing.one(session, table, id)
     if row is None:
         one = table.removesuffix("s")
@@ -46,7 +40,7 @@ async def why(
 async def why_of(
     session: Session, settings: Settings, table: HotTable, row: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the causes of a row that was read; None: it is settled."""
+    """Return None for a settled row."""
     if row["status"] not in HOT:
         return None
     own: dict[str, Queue] = {}
@@ -74,7 +68,7 @@ async def why_of(
 
 
 async def _queue(session: Session, settings: Settings, name: str) -> Queue:
-    """Return the settings of a queue; an endpoint's queue takes limits from the endpoint's row."""
+    """An endpoint's queue takes limits from the endpoint's row."""
     own = settings.all_queues.get(name) or Queue()
     if not name.startswith(QUEUE):
         return own
@@ -100,7 +94,7 @@ def _named(bounds: Bounds) -> dict[str, Any]:
 
 
 def _allowed(settings: Settings, facts: Mapping[str, Any]) -> int:
-    """Return the row's number of attempts: its own, or the largest of its handlers' rules."""
+    """The row has its own number, or the largest of its handlers' rules."""
     if facts.get("max_attempts") is not None:
         return int(facts["max_attempts"])
     rules = facts["rules"] or []

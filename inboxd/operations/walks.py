@@ -1,10 +1,7 @@
 """Walks through the rows of a list by descending id: unsettled rows, history, and indexed days.
 
-Owns the size of a walk's next look, and the days of history that it reads: it leaves out days that
-have only higher ids, if the census has their lowest id. Promises that a walk looks at each of its
-rows once, newest first; if older days may contain ids in the range that it read, it reads that
-range again. The request owns the budget.
-*See:* `finding.py`, before it, whose requests use walks; `store/finding.py`, after it.
+A walk looks at each of its rows once, newest first. It leaves out days that have only higher ids,
+by the census; it reads a range again if older days may have ids in it.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +31,7 @@ _NEVER: Final[Days] = (EVER[1], EVER[1])
 
 @dataclass(slots=True)
 class Walk:
-    """A walk through rows by descending id; it has looked at all ids from `below` on."""
+    """It has looked at all ids from `below` on."""
 
     request: "ListRequest"
     below: int
@@ -48,12 +45,11 @@ class Walk:
 
     @property
     def fresh(self) -> bool:
-        """Whether the walk has not looked at any row yet."""
         return self.created is None and not self.done
 
     @property
     def days(self) -> float:
-        """Return the days of history that a look reads: 0 for unsettled rows."""
+        """Return 0 for unsettled rows."""
         return 0.0
 
     @property
@@ -70,14 +66,12 @@ class Walk:
         return Turn(request.table, request.wanted, self.below, rows, request.limit + 1)
 
     async def go_on(self, rows: int) -> None:
-        """Look at the next rows. rows: the most."""
         await self.request.plan(walk=not self.dense)
         seen = await self.look(rows)
         self.request.spend(seen, self.days)
         self.took(seen, rows)
 
     def took(self, seen: Looked, rows: int) -> None:
-        """Continue after the rows that were looked at."""
         self.hits += seen.hits
         self.done = seen.looked < rows and not self.dense
         if seen.low is not None:
@@ -91,7 +85,6 @@ class Walk:
             self.done = True
 
     def _following(self, rows: int) -> int:
-        """Return the size of the next look, after one of `rows`."""
         if not self.hits:
             return rows * _MORE
         return max(rows, _SPARE * (self.request.limit + 1) * self.looked // len(self.hits))
@@ -107,17 +100,16 @@ class SettledWalk(Walk):
 
     @property
     def left_out(self) -> tuple[Days, Days]:
-        """Return the days that a look leaves out: of the index walk, and with only higher ids."""
+        """Leave out days of the index walk, and days with only higher ids."""
         return self.without, self.request.newer(self.below) or _NEVER
 
     @property
     def days(self) -> float:
-        """Return the days of history that a look reads."""
         return self.request.days_read(self.low, self.left_out)
 
     @property
     def oldest(self) -> datetime:
-        """Return the oldest day that is read: rows of earlier days let more days be read."""
+        """Rows of earlier days let more days be read."""
         return self.low
 
     async def look(self, rows: int) -> Looked:
@@ -127,7 +119,7 @@ class SettledWalk(Walk):
         )
 
     def took(self, seen: Looked, rows: int) -> None:
-        """Continue after the rows, or read the range again if older days may have ids in it."""
+        """Read the range again if older days may have ids in it."""
         oldest = self.request.days[0]
         created = seen.low_created_at
         if self.low > oldest:
@@ -178,7 +170,6 @@ class IndexWalk(Walk):
 
     @property
     def days(self) -> float:
-        """Return the days of history that a look reads."""
         return _length(self.read)
 
     async def look(self, rows: int) -> Looked:
@@ -188,10 +179,9 @@ class IndexWalk(Walk):
 
 
 def _length(days: Days) -> float:
-    """Return the number of days of a range, 0 for an empty one."""
     return max(0.0, (days[1] - days[0]) / DAY)
 
 
 def day_of(at: datetime) -> datetime:
-    """Round down to the day, in UTC, as partitions have it."""
+    """Round down in UTC, as partitions have it."""
     return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,11 +1,9 @@
 """Decides to which addresses this machine may connect.
 
-An author of URLs, such as a customer with a webhook, must not reach services that only this machine
-can reach. So addresses outside the public internet are refused: addresses of this machine, also
-public ones of its interfaces, of private networks, of a cloud's metadata service, and each IPv6
-form of these. Ranges in the settings are allowed.
-Known limit: an address that a router translates to this machine's, as in clouds, is not recognized.
-*See:* `client`, which checks each socket.
+Authors of URLs must not reach services that only this machine can reach. So these are refused:
+addresses of this machine, also public ones of its interfaces, of private networks, of a cloud's
+metadata service, and each IPv6 form of them, unless the settings allow the range. Known limit: an
+address that a router translates to this machine's is not recognized. *See:* `client`.
 """
 
 import socket
@@ -33,8 +31,6 @@ _GIVEN_OUT = IPv6Network("2000::/3")
 
 
 class Allowed:
-    """Ranges that are allowed although they are not public; objects with equal ranges are equal."""
-
     def __init__(self, ranges: Iterable[object] = ()) -> None:
         """`ranges`: in CIDR notation, or as networks."""
         self.ranges: tuple[IPv4Network | IPv6Network, ...] = tuple(
@@ -51,7 +47,6 @@ class Allowed:
         return f"Allowed({[str(each) for each in self.ranges]})"
 
     def permits(self, text: str) -> bool:
-        """Whether an address may be connected to; False for an invalid one."""
         try:
             address = _plain(ip_address(text))
         except ValueError:
@@ -73,7 +68,6 @@ def is_own(address: _Address) -> bool:
 
 
 def _plain(address: _Address) -> _Address:
-    """The IPv4 address in an IPv6 address; else the address without its zone."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:

@@ -1,12 +1,10 @@
-"""Sends HTTP requests to targets.
+"""Sends HTTP requests to targets, on the connections of one worker.
 
-Owns the connections of one worker to its targets. Promises: whatever a target does, a request ends
-within the given time, and its answer has at most the given size; no connection is made to a
-forbidden address, either from the URL or from any look-up of a name; redirects are not followed,
-and only connections are kept between requests. Known limits: a look-up runs in a thread, which ends
-when the system gives up; repeatable methods (GET, HEAD, OPTIONS, PUT, DELETE) are sent once more if
-a connection, also a new one, ends before an answer. *See:* `addresses`, `urls` and `headers`, which
-check; `verdict`, the meaning of an answer; `docs/targets.md`; ADR 27.
+Promises: whatever a target does, a request ends within the given time, and its answer has at most
+the given size; redirects are not followed; only connections are kept between requests. Known
+limits: a look-up of a name runs in a thread, which ends when the system gives up; repeatable
+methods (GET, HEAD, OPTIONS, PUT, DELETE) are sent once more if a connection, also a new one, ends
+before an answer. *See:* `addresses`, `verdict`; `docs/targets.md`; ADR 27.
 """
 
 import socket
@@ -65,8 +63,6 @@ class TargetAnswer:
 
 
 class TargetClient:
-    """The connections of one worker; use it as a context manager."""
-
     def __init__(
         self, *, connect_timeout: float = 5.0, context: ssl.SSLContext | None = None
     ) -> None:
@@ -96,10 +92,7 @@ class TargetClient:
             await session.close()
 
     async def ask(self, request: TargetRequest) -> TargetAnswer:
-        """Send a request and read its answer.
-
-        Raises TargetRefused if it may not be sent, and TargetUnreachable if there is no answer.
-        """
+        """Raises TargetRefused if it may not be sent, and TargetUnreachable without an answer."""
         url = checked_url(request.url)
         headers = checked_headers(request.headers)
         if request.method not in _METHODS:
@@ -161,13 +154,10 @@ class _NotAllowed(OSError):
 
 
 class _Gate:
-    """Opens sockets to allowed addresses only."""
-
     def __init__(self, allowed: Allowed) -> None:
         self._allowed = allowed
 
     def check(self, addresses: Sequence[str]) -> None:
-        """Raise `_NotAllowed` if none of the addresses is allowed."""
         if not any(self.permits(each) for each in addresses):
             raise _NotAllowed(", ".join(addresses))
 
@@ -182,10 +172,7 @@ class _Gate:
 
 
 class _Resolver(AbstractResolver):
-    """Looks up names, without addresses that are not allowed.
-
-    A few threads of its own keep slow name servers from blocking other work.
-    """
+    """A few threads of its own keep slow name servers from blocking other work."""
 
     def __init__(self, gate: _Gate) -> None:
         self._gate = gate
@@ -240,7 +227,6 @@ def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
 
 
 def _text(value: str) -> str:
-    """A header's value; bytes that are not UTF-8 become replacement characters."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -265,7 +251,6 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def _judged(error: Exception, where: str) -> TargetRefused | TargetUnreachable:
-    """The error of a request, with a text that quotes no secret."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, _NotAllowed):

@@ -1,9 +1,4 @@
-"""The built-in handlers that the settings use.
-
-Promises that no HTTP library is imported unless the settings use it, and that a missing extra is
-one clear error. *See:* `registry/plugins.py`, which calls it; `requests`; `endpoints/delivery.py`,
-`endpoints/emitted.py`.
-"""
+"""The built-in handlers; imports HTTP only if settings use it. *See:* `registry/plugins.py`."""
 
 from collections.abc import AsyncIterator
 from importlib.metadata import version
@@ -38,7 +33,6 @@ def built_in(settings: Settings) -> Handlers | None:
 
 
 def _open_client(handlers: Handlers, settings: Settings) -> None:
-    """Open the connections of one worker, for all handlers."""
     from inboxd.outbound.client import TargetClient  # noqa: PLC0415 - imports aiohttp
 
     connect_timeout = settings.outbound.http.connect_timeout.total_seconds()

@@ -1,7 +1,4 @@
-"""Keeps a part of an answer: status, some headers, the beginning of the body; never a secret.
-
-*See:* `client`, before it; `requests` and `endpoints/delivery.py`, which store it.
-"""
+"""Keeps a part of an answer: status, some headers, the body's beginning. *See:* `client`."""
 
 import base64
 import html
@@ -23,8 +20,6 @@ _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class Recorder:
-    """Records answers of one target."""
-
     def __init__(self, secrets: Collection[str], most: int = 4096) -> None:
         """secrets: sent values to redact if the target repeats them. most: characters of a body."""
         forms = (form for each in secrets for form in _forms(each))
@@ -33,7 +28,6 @@ class Recorder:
         self._most = most
 
     def record(self, answer: TargetAnswer) -> dict[str, Any]:
-        """The answer for a command's result, or for its error."""
         text = self.text(answer.body)
         headers = {
             name: self.redacted(answer.headers[name])[:_LONGEST_HEADER]
@@ -55,7 +49,6 @@ class Recorder:
         )
 
     def redacted(self, text: str) -> str:
-        """The text with all secrets replaced."""
         folded = _folded(text)
         for secret in self._secrets:
             if secret in folded:
@@ -86,10 +79,7 @@ def _without(text: str, folded: str, secret: str) -> str:
 
 
 def _forms(secret: str) -> set[str]:
-    """The forms in which a target may repeat a secret, in lower or upper case.
-
-    Plain, without its scheme, in JSON, in a URL, in HTML, in hexadecimal, and inside base64.
-    """
+    """Plain, without its scheme, in JSON, in a URL, in HTML, in hexadecimal, and inside base64."""
     scheme, _, rest = secret.partition(" ")
     plain = {secret, rest}
     if scheme.lower() == "basic":

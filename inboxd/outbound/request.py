@@ -1,8 +1,4 @@
-"""The payload of the command `http.request`.
-
-Promises that an unknown key is refused: a misspelt key would send another request.
-Known limit: a request is checked when it runs; an invalid one becomes a dead letter at once.
-"""
+"""The payload of `http.request`, checked when it runs: an invalid one is a dead letter at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,7 +3,7 @@
 Promises: no transaction is open during the request; each attempt sends the same request under one
 Idempotency-Key; no result or error contains a secret. A temporary failure is a Retry, which obeys
 Retry-After; any other failure is a Reject. Known limit: `host_rate` holds per worker. *See:*
-`targets`, which makes the request; `client`, which sends it; `verdict`.
+`targets`.
 """
 
 import re
@@ -31,8 +31,6 @@ _PRINTABLE = string.punctuation + " "
 
 
 class HostRate:
-    """Limits the requests of this worker to each host."""
-
     def __init__(self, rows: int, seconds: float) -> None:
         """At most `rows` requests to one host in `seconds`."""
         self._seconds = seconds
@@ -55,7 +53,6 @@ class HostRate:
 
 
 def add_to(handlers: Handlers, settings: Settings) -> None:
-    """Declare the handler. Raises SettingsError."""
     http = settings.outbound.http
     targets = Targets(settings)
     rate = None if http.host_rate is None else HostRate(http.host_rate.rows, http.host_rate.seconds)
@@ -76,7 +73,6 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
 
 
 def _headers(ctx: CommandContext, key: str) -> dict[str, str]:
-    """The headers that each request carries."""
     headers = {"idempotency-key": key, "x-correlation-id": _in_a_header(ctx.correlation_id)}
     # An invalid traceparent is left out (W3C): producers may write any text.
     if ctx.traceparent is not None and _TRACEPARENT.fullmatch(ctx.traceparent):
@@ -85,14 +81,12 @@ def _headers(ctx: CommandContext, key: str) -> dict[str, str]:
 
 
 def _in_a_header(text: str) -> str:
-    """A producer's text; characters that a header cannot carry are percent-encoded."""
     return quote(text, safe=_PRINTABLE)
 
 
 async def _ask(
     prepared: PreparedRequest, client: TargetClient, ctx: CommandContext
 ) -> dict[str, Any]:
-    """The answer, if it is expected. Raises Retry or Reject."""
     try:
         answer = await client.ask(prepared.request)
     except TargetUnreachable as error:

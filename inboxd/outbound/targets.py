@@ -1,8 +1,7 @@
-"""The targets of the settings, and the requests to them.
+"""Turns a payload, and its target in the settings, into a request.
 
-Turns a payload and its target into a request. Promises that an invalid request is a Reject that
-names the field, and that a payload makes the same request at each attempt, except for the time of
-its signature. *See:* `requests`, before it; `client`, which sends it; `record`.
+Promises: an invalid request is a Reject that names the field; a payload makes the same request at
+each attempt, except for the time of its signature. *See:* `client`, which sends it.
 """
 
 import base64
@@ -31,10 +30,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """One request, with the rules for its answer.
-
-    breaker: also the queue of a declared target. host: of its URL.
-    """
+    """breaker: also the queue of a declared target. host: of its URL."""
 
     breaker: str
     host: str
@@ -171,16 +167,12 @@ def _url(payload: HttpRequest, target: Target | None) -> str:
 
 
 def _has_steps_up(path: str) -> bool:
-    """Whether a server or a proxy may read a part of the path as a step up.
-
-    Both may decode the path once more.
-    """
+    """A server or a proxy may decode the path once more, and read a part as a step up."""
     parts = re.split(r"[/\\]", unquote(unquote(re.split("[?#]", path)[0])))
     return any(part.partition(";")[0] in (".", "..") for part in parts)
 
 
 def _body(payload: HttpRequest) -> tuple[bytes, str]:
-    """The body and its content type."""
     given = [n for n in ("json", "body", "body_base64") if getattr(payload, n) is not None]
     if len(given) > 1:
         raise Reject(f"{' and '.join(given)}: give one of them")

@@ -1,7 +1,4 @@
-"""Checks URLs before a request.
-
-*See:* `client`, which sends it; `addresses`, which checks the host's addresses.
-"""
+"""Checks URLs before a request. *See:* `client`, which sends it."""
 
 import re
 

@@ -1,9 +1,7 @@
-"""Judges an answer: success, a temporary failure, or a permanent one.
+"""Judges an answer: success, a temporary failure, or a permanent one. *See:* `requests`.
 
-Temporary failures are 408, 425, 429, errors of the target (5xx), and a missing answer. Any other
-unexpected answer would be the same at the next attempt, so it is permanent. A redirect is
-permanent, too: an operator must check where it leads. *See:* `requests` and
-`endpoints/delivery.py`, which act on it.
+Temporary are 408, 425, 429, 5xx and a missing answer: any other unexpected answer would be the same
+at the next attempt. A redirect is permanent: an operator must check where it leads.
 """
 
 from collections.abc import Collection
@@ -21,8 +19,6 @@ _DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Statuses that mean success: codes, and classes such as `2` for 2xx."""
-
     codes: frozenset[int] = frozenset()
     classes: frozenset[int] = frozenset({2})
 

@@ -1,7 +1,6 @@
 """Breakers of the settings, laid over the breakers that plugins declare.
 
-Promises that no fallback leads back to its own breaker: a command whose fallback waits, or falls
-back again, for the same target would do so for ever.
+No fallback leads back to its own breaker: the command would wait or fall back for ever.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,10 +22,7 @@ def with_breakers(
     queues: Mapping[str, Queue],
     problems: list[str],
 ) -> Registry:
-    """Lay `[breakers]` over the registry; problems are appended to `problems`.
-
-    queues: the queues that have settings, which may name a breaker.
-    """
+    """queues: the queues that have settings, which may name a breaker."""
     rules = dict(registry.breakers)
     for name, change in changes.items():
         with noted(problems, f"[breakers.{name}]"):

@@ -1,8 +1,6 @@
 """The chunk handlers of batch topics, and mismatches between topics and handlers.
 
-Promises that a mismatch by which events could never be processed is found when the worker starts.
-Known limit: a batch topic that only the settings declare may have its handler in another worker's
-plugins, so a missing handler is then not a mistake.
+Known limit: another worker's plugins may have the handler of a topic of the settings alone.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ _BATCH = "batch"
 def gather(
     handlers: Iterable[EventHandler], topics: Mapping[str, Topic]
 ) -> dict[str, ChunkHandler]:
-    """The chunk handlers of batch topics, by topic."""
     readers: dict[str, dict[str, EventHandler]] = defaultdict(dict)
     for each in handlers:
         if each.chunks and each.topic is not None and _mode(each, topics) == _BATCH:
@@ -75,7 +72,6 @@ def misfits(
 
 
 def _never_complete(name: str, topics: Mapping[str, Topic], types: set[str]) -> Iterator[str]:
-    """A set of expected types that can never be complete; `types`: the handled types."""
     expect = topics[name].expect if name in topics else None
     if isinstance(expect, tuple) and (strangers := [each for each in expect if each not in types]):
         yield (

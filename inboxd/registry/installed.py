@@ -1,9 +1,6 @@
 """The declarations of each installed plugin, read separately, so that a broken one hides no other.
 
-Owns the view for people (`inboxd plugins`); a worker loads all plugins together (`plugins`).
-Promises: a plugin that cannot be imported, or has invalid declarations, is listed with its
-problems; declarations are shown with the settings applied. Known limit: conflicts between plugins,
-such as two handlers of one command, are not seen here; `inboxd check` finds them.
+For people (`inboxd plugins`). Known limit: conflicts between plugins are not seen here.
 """
 
 from collections.abc import Iterator
@@ -25,10 +22,7 @@ from inboxd.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugin:
-    """One entry point. registry: the plugin's own declarations; None: see error.
-
-    taken: whether a worker with these settings loads it.
-    """
+    """registry: the plugin's own declarations; None: see error. taken: a worker loads it."""
 
     name: str
     distribution: str
@@ -72,7 +66,6 @@ def handlers(plugin: InstalledPlugin, settings: Settings) -> Iterator[dict[str, 
 
 
 def topics(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """The topics that the plugin declares or handles events of, each with its mode."""
     registry = plugin.registry
     if registry is None:
         return []
@@ -120,7 +113,6 @@ def resources(plugin: InstalledPlugin) -> list[dict[str, Any]]:
 
 
 def hooks(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """The plugin's hooks, with the moments at which they are called."""
     found = () if plugin.registry is None else plugin.registry.hooks
     return [{"hook": each.moment, "function": each.name} for each in found]
 

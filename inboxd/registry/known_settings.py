@@ -1,8 +1,6 @@
 """The part of the settings that can be checked against the plugins, if some settings are invalid.
 
-Owns which sections rest on an invalid setting: they are left out, so that no problem is reported
-that only follows from another. Known limit: a problem in a section that is left out is reported
-once the other mistake is corrected.
+Sections that rest on an invalid setting are left out: their problems may only follow from it.
 """
 
 from inboxd.settings import (
@@ -19,7 +17,6 @@ _NEEDED = ("cron", "zone", "event", "command", "payload", "time_field")
 
 
 def judgeable(settings: Settings) -> Settings:
-    """The settings without the parts that cannot be checked."""
     return settings.model_copy(
         update={
             "topics": _topics(settings),

@@ -1,8 +1,4 @@
-"""Check that this installation can read the sources of messages in the settings.
-
-Promises that a missing extra is one clear problem, at the start and for `inboxd check`.
-*See:* `registry/plugins.py`, before it; `inboxd/brokers/kinds.py`.
-"""
+"""Check that this installation can read the sources of messages in the settings."""
 
 from inboxd.brokers import kinds
 from inboxd.registry.problems import noted

@@ -1,9 +1,7 @@
 """Validation of payloads by the handlers that are installed here.
 
-Promises: a refusal names the handler and the field, never the value; a payload without a handler
-here, or for a newer release of its handler, is not checked. A plugin that cannot be loaded is left
-out, and does not hide other plugins. Known limit: workers elsewhere may run another release of a
-plugin than this environment has.
+A refusal names the handler and the field, never the value. Unchecked: a payload without a handler
+here, for a newer release, or of a plugin that cannot be loaded. Workers elsewhere may differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +19,7 @@ Kind = Literal["event", "command"]
 
 
 class PayloadModels:
-    """The payload types of handlers, by event or command type."""
-
     def __init__(self, registries: Sequence[Registry]) -> None:
-        """Use the handlers of all these registries."""
         self._registries = registries
 
     def handlers(self, kind: Kind, type_: str, topic: str | None = None) -> list[Handler]:
@@ -60,7 +55,6 @@ def _of(registry: Registry, kind: Kind, type_: str, topic: str | None) -> Iterat
 
 
 def models_here(settings: Settings) -> PayloadModels:
-    """The handlers of the plugins that a worker with these settings would load here."""
     try:
         return PayloadModels([load_registry(settings)])
     except InboxdError:  # `inboxd check` reports the problem: here the valid plugins are used

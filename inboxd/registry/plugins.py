@@ -1,9 +1,7 @@
 """The handlers of plugins: found through entry points, and checked together.
 
-Owns how a registry is made. Promises: all problems of the plugins are one PluginError that lists
-each with its distribution and entry point.
-Known limit: importing a plugin runs its code; an import that never returns is not detected.
-*See:* `registry`, the result; `inboxd.outbound.plugin`, the built-in handlers.
+All problems are one PluginError. Known limit: an import that never returns is not detected. *See:*
+`registry`, the result; `inboxd.outbound.plugin`, the built-in handlers.
 """
 
 from __future__ import annotations
@@ -42,10 +40,7 @@ Source = tuple[str, Handlers]
 
 
 def load_plugins(only: Collection[str] = ()) -> Registry:
-    """The registry of the installed plugins, or of the entry points named in `only`.
-
-    Raises PluginError with every problem.
-    """
+    """only: names of entry points; empty: all. Raises PluginError with every problem."""
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     names = [point.name for point in points]
     problems = [
@@ -64,10 +59,7 @@ def load_plugins(only: Collection[str] = ()) -> Registry:
 
 
 def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> Registry:
-    """Combine the handlers of all sources; raises PluginError with every problem.
-
-    `problems`: the problems that were found before.
-    """
+    """problems: found before. Raises PluginError with every problem."""
     found = list(problems)
     events: dict[str, tuple[EventHandler, ...]] = {}
     commands: dict[str, CommandHandler] = {}
@@ -115,7 +107,6 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
 
 
 def with_built_in(plugins: Registry, settings: Settings, problems: list[str]) -> Registry:
-    """Add the built-in handlers that the settings ask for."""
     own: Registry | None = None
     with noted(problems, "[targets]"):
         handlers = built_in(settings)
@@ -136,10 +127,7 @@ def with_types(
     default: Policy,
     problems: list[str],
 ) -> Registry:
-    """Lay `[types."…"]` of the settings over the registry: timeout, retry, queue.
-
-    The changes to a handler without a policy are laid over `default`.
-    """
+    """The changes to a handler without a policy are laid over `default`."""
     events, commands = dict(registry.events), dict(registry.commands)
     for type_, changes in types.items():
         with noted(problems, f'[types."{type_}"]'):
@@ -171,11 +159,7 @@ def load_registry(settings: Settings) -> Registry:
 
 
 def accepted(reading: Reading, plugins: Registry | None = None) -> Settings:
-    """The settings that were read, if they are valid by themselves.
-
-    Raises SettingsError with all problems, including problems that only the plugins reveal, as far
-    as they can be found. plugins: the plugins that are loaded already.
-    """
+    """Raises SettingsError with all problems, also with those that only the plugins reveal."""
     if not reading.problems:
         return reading.settings
     shown = _shown(reading.settings, plugins)
@@ -195,11 +179,7 @@ def _shown(settings: Settings, plugins: Registry | None) -> list[str]:
 
 
 def configured(plugins: Registry, settings: Settings) -> Registry:
-    """The declarations of plugins with the settings applied.
-
-    Raises SettingsError with every problem of all sections; and PluginError if only plugins
-    conflict with each other.
-    """
+    """Raises SettingsError; or PluginError if only plugins conflict with each other."""
     registry, wrong = judged(plugins, settings)
     refuse(wrong)
     return registry
@@ -208,12 +188,9 @@ def configured(plugins: Registry, settings: Settings) -> Registry:
 def judged(
     plugins: Registry, settings: Settings, *, whole: bool = True
 ) -> tuple[Registry, list[str]]:
-    """The declarations of plugins with the valid settings applied; and every problem.
+    """Every problem is returned, but none that may follow from an unknown setting.
 
-    whole: also add the built-in handlers that the settings ask for.
-
-    Problems that may follow from an unknown setting are left out. Raises PluginError if only
-    plugins conflict with each other.
+    whole: also add the built-in handlers. Raises PluginError if only plugins conflict.
     """
     known = judgeable(settings)
     wrong: list[str] = []
@@ -243,10 +220,7 @@ def serving(
     *,
     declared: Collection[str] = (),
 ) -> Registry:
-    """The registry of a worker that serves only these topics; empty: all.
-
-    Its declarations stay. declared: topics that have settings, though perhaps invalid ones.
-    """
+    """topics: empty: all. declared: topics that have settings, though perhaps invalid ones."""
     known = {DEFAULT, *registry.topics, *declared, *(topic for topic, _ in registry.in_topics)}
     problems += [
         f"worker.topics: nothing declares the topic {name!r}{_hint(name, known)} A topic of no "
@@ -258,7 +232,6 @@ def serving(
 
 
 def _default_policy(settings: Settings, problems: list[str]) -> Policy:
-    """The policy of `[retry]`; its problem is appended to `problems`."""
     if not settings.knows("retry"):
         return policy_from({})  # of the kind that accepts every override
     try:
@@ -269,7 +242,6 @@ def _default_policy(settings: Settings, problems: list[str]) -> Policy:
 
 
 def _misfits(registry: Registry) -> list[str]:
-    """Mismatches of chunks and handlers, with the settings of topics applied."""
     handlers = [each for found in registry.events.values() for each in found]
     declared = sorted({each.name for each in registry.declared_topics})
     return [*misfits(handlers, registry.topics, declared)]
@@ -369,7 +341,6 @@ def _command(handler: CommandHandler, changes: TypeOverride, default: Policy) ->
 def _merged(
     handler: Handler, changes: TypeOverride, default: Policy
 ) -> tuple[float | None, Policy | None]:
-    """The handler's timeout and policy with the changes."""
     timeout, retry = handler.timeout, handler.retry
     if changes.timeout is not None:
         timeout = changes.timeout.total_seconds()

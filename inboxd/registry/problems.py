@@ -1,9 +1,4 @@
-"""Problems of the settings that only the plugins reveal: all of them, at once.
-
-Owns how each overlay notes its problems, and how they become one SettingsError. Known limit:
-problems within the settings are found by `inboxd.settings.read`; `inboxd.registry.plugins.accepted`
-reports both together.
-"""
+"""Problems of the settings that only the plugins reveal, as one SettingsError."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +16,5 @@ def noted(problems: list[str], section: str, more: str = "") -> Iterator[None]:
 
 
 def refuse(problems: Sequence[str]) -> None:
-    """Raise one SettingsError with all problems, if there are any."""
     if problems:
         raise SettingsError("\n".join(problems))

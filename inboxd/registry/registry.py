@@ -1,7 +1,6 @@
 """The registry: the known handlers, and how topics are processed.
 
-Owns the lookups. Promises: a registry never changes, so a reload makes a new one. Known limit:
-declarations of other workers are unknown here; the database has them.
+A registry never changes, so a reload makes a new one. Other workers' declarations are unknown.
 """
 
 from __future__ import annotations
@@ -23,14 +22,11 @@ from inboxd.resilience.rules import BreakerRules
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All handlers by type; an event type may have several, a command type has exactly one.
+    """An event type may have several handlers, a command type has exactly one.
 
-    in_topics: the handlers that name a topic, by topic and type; anywhere: all other handlers, by
-    type. models, event_models: the commands and the events of a payload class. topics: the declared
-    topics; others are `single`. chunks: the chunk handlers of batch topics here. relays: the topics
-    whose events are published. only: the topics that this worker serves; empty: all. to_send: the
-    schedules with the settings applied. lifespans, hooks: of all plugins, in order. breakers: the
-    rules of the declared breakers.
+    in_topics: the handlers that name a topic; anywhere: all others. models, event_models: by
+    payload class. topics: declared; others are `single`. relays: topics whose events are published.
+    only: the topics that this worker serves; empty: all. to_send: schedules with settings applied.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -56,7 +52,6 @@ class Registry:
         commands: Mapping[str, CommandHandler],
         topics: Iterable[Topic],
     ) -> Registry:
-        """Replace handlers and topics, with the lookups made of them."""
         made = make_registry(
             events,
             commands,
@@ -74,7 +69,6 @@ class Registry:
         return replace(self, only=only, chunks=MappingProxyType(chunks), relays=relays)
 
     def takes(self, topic: str) -> bool:
-        """Whether this worker serves the topic."""
         return not self.only or topic in self.only
 
     def handlers_of(self, topic: str, type_: str) -> tuple[EventHandler, ...]:
@@ -131,11 +125,7 @@ class Registry:
         return sorted([*events, *commands])
 
     def resolve(self, payload: type[object] | str, /) -> Route:
-        """The defaults of a command, by its payload's class or its type's name.
-
-        For a type that is not declared here, the database finds the queue. Raises UsageError unless
-        a class has exactly one command.
-        """
+        """For an undeclared type, the database finds the queue. Raises UsageError."""
         if isinstance(payload, str):
             route = Route(payload)
         else:
@@ -147,11 +137,7 @@ class Registry:
         return route
 
     def resolve_event(self, payload: type[object] | str, /) -> EventRoute:
-        """The defaults of an event, by its payload's class or its type's name.
-
-        If handlers here take the type, the version that all of them can read. Raises UsageError
-        unless a class has exactly one event type.
-        """
+        """All handlers here read the version. Raises UsageError unless a class has one type."""
         if not isinstance(payload, str):
             return event_route(payload, self.event_models.get(payload, ()))
         return EventRoute(payload, _version_for(self.events.get(payload, ())))
@@ -206,7 +192,6 @@ def make_registry(
 def _event_models(
     events: Mapping[str, tuple[EventHandler, ...]],
 ) -> dict[type[object], tuple[EventRoute, ...]]:
-    """The event types of each payload class of event handlers."""
     models: dict[type[object], tuple[EventRoute, ...]] = {}
     for type_, handlers in events.items():
         for model in {each.payload_type for each in handlers if each.payload_type is not None}:

@@ -1,9 +1,6 @@
 """The relays of the settings, as topics whose events are published.
 
-Owns how `[relays]` becomes topics, handlers and breakers: each relay has a sequential topic of its
-name, and each broker of a relay has a breaker, `broker.NAME`. Promises that a missing extra, an
-unknown kind of broker, and a conflicting topic of a plugin are one clear problem each.
-*See:* `registry/plugins.py`, before it; `events/relays/`, which publishes.
+Each relay has a sequential topic of its name; each broker has a breaker, `broker.NAME`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +36,6 @@ def breaker_of(broker: str) -> str:
 
 
 def with_relays(registry: Registry, settings: Settings, problems: list[str]) -> Registry:
-    """Add the topics and handlers of the relays; problems are appended to `problems`."""
     relays = {n: each for n, each in settings.relays.items() if settings.knows("relays", n)}
     if not relays:
         return registry
@@ -62,7 +58,6 @@ def with_relays(registry: Registry, settings: Settings, problems: list[str]) -> 
 
 
 def _check(registry: Registry, name: str) -> None:
-    """Refuse a relay whose topic a plugin uses."""
     if name in registry.topics:
         source = registry.topics[name].source
         raise UsageError(f"{source} declares a topic of this name: give the relay another one.")

@@ -1,7 +1,6 @@
 """The retry rule of each declared type, in words, and its source.
 
-Promises: the rule shown is the rule applied, since both come from the same registry. Known limit:
-if workers differ, the worker that joined last counts.
+Known limit: if workers differ, the worker that joined last counts.
 """
 
 from dataclasses import asdict, dataclass, fields, replace
@@ -43,10 +42,7 @@ def declared_rules(
 
 
 def rules_in(topic: str, rules: list[dict[str, Any]], *, chunks: bool) -> list[dict[str, Any]]:
-    """The rules of an event's type whose handlers run in a topic, as in `Registry.handlers_of`.
-
-    chunks: it is a batch topic. Declarations of older releases name no topic: then all rules apply.
-    """
+    """Like `Registry.handlers_of`; older releases' declarations name no topic: all rules apply."""
     if any("topic" not in rule for rule in rules):
         return rules
     own = [rule for rule in rules if rule["topic"] == topic]
@@ -54,7 +50,6 @@ def rules_in(topic: str, rules: list[dict[str, Any]], *, chunks: bool) -> list[d
 
 
 def default_rule(settings: Settings) -> RetryRule:
-    """The rule of handlers without their own."""
     policy = default_policy(settings)
     source = "[retry] of the settings" if settings.retry.model_fields_set else "default"
     return RetryRule(None, describe(policy), source, policy.attempts)
@@ -76,7 +71,6 @@ def _rule(settings: Settings, handler: Handler, default: RetryRule) -> RetryRule
 
 
 def _source(settings: Settings, handler: Handler) -> str:
-    """The source of a handler's own policy."""
     changes = settings.types.get(handler.type)
     if changes is not None and changes.retry is not None:
         return f'[types."{handler.type}"] of the settings'

@@ -1,7 +1,4 @@
-"""The schedules of this worker: its plugins' schedules, with the settings laid over them.
-
-Promises: all problems are reported at once, with the schedule's name.
-"""
+"""The schedules of this worker: its plugins' schedules, with the settings laid over them."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ _SETTINGS = "settings"
 def with_schedules(
     registry: Registry, settings: Mapping[str, ScheduleOverride], problems: list[str]
 ) -> Registry:
-    """Lay `[schedules]` of the settings over the registry: the schedules to send, by name."""
     declared = {each.name: each for each in registry.schedules}
     # Unchanged schedules were checked with their plugin.
     kept = [each for name, each in declared.items() if name not in settings]
@@ -34,7 +30,6 @@ def with_schedules(
 
 
 def _other_name(name: str, declared: Collection[str]) -> str:
-    """A hint at a plugin's schedule with a similar name, if no plugin declares this one."""
     near = None if name in declared else meant(name, declared)
     if near is None:
         return ""

@@ -1,9 +1,7 @@
 """The topics of this worker: its plugins' topics, with the settings laid over them.
 
-Owns the retry policy that a topic lends to its handlers. The first that exists wins: `[types]` of
-the settings, `[topics]`, the handler's own policy, its topic's policy, `[retry]`. Promises: all
-problems are reported at once, with the topic's name. Known limit: workers with different settings
-process one topic differently; give all workers the same settings.
+The first retry policy that exists wins: `[types]` of the settings, `[topics]`, the handler's own
+policy, its topic's policy, `[retry]`. Workers with different settings process topics differently.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ _SETTINGS = "settings"
 def check_topics(
     declared: Iterable[tuple[str, TopicDeclaration]],
 ) -> tuple[list[Topic], list[str]]:
-    """The topics of plugins, each given with its source; and their problems."""
     found: dict[str, Topic] = {}
     problems = []
     for source, each in declared:
@@ -47,10 +44,7 @@ def with_topics(
     default: Policy,
     problems: list[str],
 ) -> Registry:
-    """Lay `[topics]` of the settings over the registry.
-
-    A topic with invalid settings stays as its plugin declares it.
-    """
+    """A topic with invalid settings stays as its plugin declares it."""
     topics = dict(registry.topics)
     declared = {each.name: each for each in registry.declared_topics}
     overrides: dict[str, Mapping[str, object]] = {}
@@ -76,7 +70,6 @@ def _lend_retry(
     topics: Mapping[str, Topic],
     overrides: Mapping[str, Mapping[str, object]],
 ) -> EventHandler:
-    """The handler with the policy that follows from its topic."""
     topic = topics.get(handler.topic or "")
     if topic is None or topic.retry is None:
         return handler

@@ -1,9 +1,7 @@
 """The title and description of each declared type: one, also if it has several handlers.
 
-Owns the choice. Promises: it is the same in each worker of one release, for any order in which
-plugins were loaded: among a type's handlers, ordered by plugin, topic and name, the first with a
-title gives the title, and the first with a description the description. Known limit: if workers
-differ, the worker that joined last counts.
+Each worker of a release has the same: among a type's handlers, ordered by plugin, topic and name,
+the first with a title gives it, and the first with a description that.
 """
 
 from collections.abc import Iterable

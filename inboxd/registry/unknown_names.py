@@ -1,9 +1,8 @@
 """Warnings about undeclared names in the settings, which may be right.
 
-Owns which names are suspicious: queues, which producers name freely and later plugins may declare;
-a topic that only the settings declare, and a type with only `unhandled` set, if a declared name is
-similar; and the topics and types of sources without a subscription. Known limit: names that only
-producers use are unknown, so their queues cause a warning at each start.
+Suspicious are queues, which producers name freely and later plugins may declare; a topic or a type
+of the settings alone, if a declared name is similar; and the topics and types of sources without a
+subscription. Known limit: queues of producers alone cause a warning at each start.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,8 +18,6 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Doubt(NamedTuple):
-    """A setting that may be a mistake, and the reason."""
-
     setting: str
     found: str
 

@@ -1,7 +1,4 @@
-"""Rehearsals: this process runs a row of the live database, and undoes its writes.
-
-`rehearsal` is the mechanism, `report` its result. Both are for `inboxd rehearse`.
-"""
+"""Rehearsals: this process runs a row of the live database, and undoes its writes."""
 
 from inboxd.rehearsal.rehearsal import RehearsalTerms, handlers_of, rehearse
 from inboxd.rehearsal.report import Rehearsal

@@ -1,9 +1,7 @@
 """Runs the handlers of a rehearsed row by the code of a worker.
 
-Owns the parts of a worker that a run needs; these use the database only to read the results of
-earlier steps. Promises that events, chunks and commands run, fail and are judged here as in a
-worker. Known limit: it lacks knowledge that workers share, such as a release with newer plugins.
-*See:* `rehearsal`, which calls it and reports.
+Promises that events, chunks and commands run, fail and are judged here as in a worker. Known limit:
+it lacks knowledge that workers share, such as a release with newer plugins.
 """
 
 import asyncio
@@ -54,13 +52,12 @@ from inboxd.rehearsal.report import EventEnd
 from inboxd.settings import Settings
 from inboxd.store import chunks as stored
 from inboxd.store.batches import Planned
-from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import NOT_LEFT, PageSavepoint
 from inboxd.store.pools import Pool
 from inboxd.store.rehearsal import RehearsedRow
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Requeue
-from inboxd.store.statements import Statements
 from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry import tally
 from inboxd.telemetry.logs import bound
@@ -74,10 +71,7 @@ _THREADS = 40
 
 @dataclass(slots=True)
 class RunResult:
-    """The outcome of a row's handlers, and the rows that they sent.
-
-    errors: the handlers' own exceptions, as judged. result: JSON text.
-    """
+    """errors: the handlers' own exceptions, as judged. result: JSON text."""
 
     outcome: Outcome = field(default_factory=Succeeded)
     errors: list[BaseException] = field(default_factory=list)
@@ -91,8 +85,6 @@ class RunResult:
 
 
 class Stage:
-    """Runs a row's handlers; `progress` is the progress that commands reported."""
-
     def __init__(
         self,
         settings: Settings,
@@ -103,10 +95,7 @@ class Stage:
         unhurried: bool,
         on_stubborn: Callable[[str], None],
     ) -> None:
-        """Make a stage.
-
-        resources: the open resources of the handlers. unhurried: handlers have no time limit.
-        """
+        """resources: open ones of the handlers. unhurried: handlers have no time limit."""
         monitor = LoopMonitor(
             stall_timeout=_WEEK_SECONDS, on_stall=on_stubborn, on_lag=lambda _seconds: None
         )
@@ -119,13 +108,12 @@ class Stage:
             resources=resources,
             time_limit=_Unhurried if unhurried else TimeLimit,
         )
-        sql, metrics = Statements(settings.database.schema_name), Metrics(version("inboxd"))
+        metrics = Metrics(version("inboxd"))
         breakers = Breakers(registry, metrics, on_change=_nothing)  # written, never read
         controls = Controls(_nothing, breakers)
         queues = Queues(settings.all_queues, _nothing)
         self.parts = Parts(
             settings=settings,
-            sql=sql,
             pool=pool,
             handler_pool=pool,
             registry=registry,
@@ -135,7 +123,7 @@ class Stage:
             hooks=Hooks((), resources, metrics),  # a rehearsal is not an attempt
             me=_identity(),
             fleet=Fleet(),
-            folder=BatchFolder(pool, sql),
+            folder=BatchFolder(pool),
             controls=controls,
             breakers=breakers,
             queues=queues,
@@ -146,18 +134,15 @@ class Stage:
         self._judge_event = _RememberingSettling(self.parts)
         self._judge_command = CommandJudge(self.parts)
 
-    async def run(self, connection: Connection, found: RehearsedRow, *, alone: bool) -> RunResult:
-        """Run the handlers of a row; alone: an event of a batch topic is a chunk of one.
-
-        Raises Conflict for an event of a batch topic that is in no chunk yet.
-        """
+    async def run(self, session: Session, found: RehearsedRow, *, alone: bool) -> RunResult:
+        """alone: a chunk of one event. Raises Conflict for an event that is in no chunk yet."""
         if found.kind == "command":
-            return await self._command(connection, found)
+            return await self._command(session, found)
         self._judge_event.errors.clear()
-        chunk = None if alone else await self._chunk(connection, found)
+        chunk = None if alone else await self._chunk(session, found)
         if chunk is None:
-            return await self._event(connection, found.row)
-        return await self._whole_chunk(connection, chunk)
+            return await self._event(session, found.row)
+        return await self._whole_chunk(session, chunk)
 
     def judge(self, found: RehearsedRow, error: BaseException) -> Unsuccessful:
         """Return the outcome after the database refused a sent row, or a constraint failed."""
@@ -168,11 +153,11 @@ class Stage:
 
     # -------------------------------------------------------------------------------- commands
 
-    async def _command(self, connection: Connection, found: RehearsedRow) -> RunResult:
+    async def _command(self, session: Session, found: RehearsedRow) -> RunResult:
         row, parts = found.row, self.parts
         handler = parts.registry.commands[row["type"]]
         limit = handler.timeout or parts.settings.commands.timeout.total_seconds()
-        savepoint = PageSavepoint(connection, parts.pool.preamble)
+        savepoint = PageSavepoint(session, parts.pool.preamble)
         ids = {"command_id": row["command_id"]}
         try:
             with bound(**ids, correlation_id=row["correlation_id"] or row["command_id"]):
@@ -187,7 +172,7 @@ class Stage:
                 raise
             await savepoint.undo()
             ran = RunResult(self._judge_command.outcome(row, error), [error])
-            _note_ended(ran, connection, savepoint)
+            _note_ended(ran, session, savepoint)
             return ran
         done = ended.outcome
         result = None if isinstance(done, Requeue) else done.result
@@ -210,26 +195,26 @@ class Stage:
 
     # ---------------------------------------------------------------------------------- events
 
-    async def _event(self, connection: Connection, row: ClaimedEvent) -> RunResult:
+    async def _event(self, session: Session, row: ClaimedEvent) -> RunResult:
         settling, results = self._judge_event, PageResults()
         run = PageRun(self.parts, settling, ChunkRun(self.parts, settling))
         try:
-            await run.run(connection, [row], results)
+            await run.run(session, [row], results)
         except PageFailedBy as failed:
             judged = settling.judge(failed.error, row, failed.handler)
             ran = RunResult(judged, [failed.error])
-            _note_ended(ran, connection)
+            _note_ended(ran, session)
             return ran
         outcome = results.counts[-1].outcome
         return _result_of(results, outcome, settling.errors)
 
-    async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> RunResult:
+    async def _whole_chunk(self, session: Session, chunk: DueChunk) -> RunResult:
         settling, written = self._judge_event, WrittenChunks()
         first = chunk.whole.first
         reader = chunk.handler.readers.get(first["type"])
         run = ChunkRun(self.parts, settling)
         try:
-            error = await run.run(asyncio.current_task(), connection, chunk, written)
+            error = await run.run(asyncio.current_task(), session, chunk, written)
         except PageFailedBy as failed:
             error = failed.error
         outcome: Outcome = Succeeded()
@@ -243,12 +228,11 @@ class Stage:
         ran = _result_of(written.results, outcome, settling.errors)
         ran.chunk, ran.remarks = chunk.info, remarks
         ran.events = [_event_end(each) for each in written.results.requeues]
-        if connection.is_closed():
-            _note_ended(ran, connection)
+        if session.connection.is_closed():
+            _note_ended(ran, session)
         return ran
 
-    async def _chunk(self, connection: Connection, found: RehearsedRow) -> DueChunk | None:
-        """Return the chunk that contains an event; None: the event runs alone. Raises Conflict."""
+    async def _chunk(self, session: Session, found: RehearsedRow) -> DueChunk | None:
         row, parts = found.row, self.parts
         handler = parts.registry.chunks.get(found.lane)
         if handler is None or found.status != "waiting":
@@ -257,20 +241,17 @@ class Stage:
         alone = "; --alone runs it as a chunk of one"
         if found.position is None:
             raise Conflict(f"{event} has just arrived, and is in no chunk yet{alone}")
-        lines = await stored.open_lines(
-            connection, parts.sql, found.lane, [row["ordering_key"]], 1, due=False
-        )
+        lines = await stored.open_lines(session, found.lane, [row["ordering_key"]], 1, due=False)
         if not lines:
             raise Conflict(f"the line of {event} (key {key!r}) has no waiting head{alone}")
         (line,) = lines
         maker = ChunkMaker(
-            parts.sql,
             parts.settings.events,
             ChunkCursors(parts.controls),
             handler,
             (found.lane, row["bucket"]),
         )
-        chunk = await maker.at_head(connection, line, maker.cap(line))
+        chunk = await maker.at_head(session, line, maker.cap(line))
         if found.position > _last_position(chunk):
             raise Conflict(
                 f"{event} is behind the next chunk of its line (key {key!r}): rehearse event "
@@ -289,8 +270,6 @@ class _Unhurried(TimeLimit):
 
 
 class _RememberingSettling(EventSettling):
-    """Remembers the errors that it judges."""
-
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self.errors: list[BaseException] = []
@@ -309,7 +288,6 @@ def _result_of(
 
 
 def _event_end(each: Requeue) -> EventEnd:
-    """Return the end of an event of a chunk that did not succeed."""
     error = None if each.error is None else orjson.loads(each.error)["error"]
     ended: tally.Outcome = "failed" if each.status == "failed" else "retried"
     return EventEnd(id=each.id, outcome=ended if each.spent else "deferred", error=error)
@@ -323,13 +301,10 @@ def _last_position(chunk: DueChunk) -> int:
     return part.stretch.last
 
 
-def _note_ended(
-    ran: RunResult, connection: Connection, savepoint: PageSavepoint | None = None
-) -> None:
-    """Add a remark if the handler ended its session or its transaction."""
+def _note_ended(ran: RunResult, session: Session, savepoint: PageSavepoint | None = None) -> None:
     if savepoint is not None and not savepoint.broken:
         return
-    if connection.is_closed():
+    if session.connection.is_closed():
         ran.remarks.append(
             "The session has ended: the handler closed it, or the server did, perhaps after an "
             "idle time in its transaction above --idle-timeout. All its writes are undone."

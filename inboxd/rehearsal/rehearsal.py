@@ -1,14 +1,12 @@
 """Rehearses one row: runs its handlers by a worker's code, and rolls back.
 
-Owns the report and the bounds of the run. Promises: it does not claim or lock the row, spends no
-attempt and sends no notification; all writes on the handlers' connection are undone, however the
-rehearsal ends; statements wait for locks at most the time of `RehearsalTerms`. Rows that handlers
-sent are inserted last, so that refusals by the database, also by deferred constraints, are found,
-and their locks are held only briefly. Known limits: effects elsewhere (HTTP, mail, other
-connections) and numbers of sequences are not undone; a worker may run the row at the same time; a
-handler that hides a COMMIT from `inboxd.store.handler_connection` commits here too, which the
-report mentions. *See:* `handling`, which runs the handlers; `inboxd.store.rehearsal`, its
-transaction; `inboxd/cli/rehearse.py`, which asks for confirmation.
+Promises: it does not claim or lock the row, spends no attempt and sends no notification; all writes
+on the handlers' connection are undone, however the rehearsal ends; statements wait for locks at
+most as long as `RehearsalTerms` allow. Rows that handlers sent are inserted last, so that refusals,
+also by deferred constraints, are found, and locks are held only briefly. Known limits: effects
+elsewhere (HTTP, mail, other connections) and numbers of sequences are not undone; a worker may run
+the row at the same time; a handler that hides a COMMIT from `inboxd.store.handler_connection`
+commits here too, which the report mentions.
 """
 
 import time
@@ -34,9 +32,10 @@ from inboxd.rehearsal.report import NOT_WRITTEN, LogLine, MadeBatch, Rehearsal, 
 from inboxd.settings import Database, Settings
 from inboxd.store import rehearsal as store
 from inboxd.store.batches import Planned
-from inboxd.store.connections import OWN_PLANS, Connection, explained
+from inboxd.store.connections import OWN_PLANS, explained
 from inboxd.store.pools import open_pool
 from inboxd.store.rehearsal import RehearsedRow, TableWrites, WrittenRow
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import collected
 
 # The session of the handlers, and a session that reads results of earlier steps if they ask for
@@ -51,11 +50,7 @@ _LOCK, _TIME, _RIGHT = "55P03", "57014", "42501"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalTerms:
-    """The limits of a rehearsal.
-
-    idle_timeout: longest idle time in its transaction, as in a debugger. unhurried: handlers have
-    no time limit. alone: an event of a batch topic runs as a chunk of one.
-    """
+    """idle_timeout: of its transaction, as in a debugger. unhurried: no limit for handlers."""
 
     lock_timeout: timedelta
     statement_timeout: timedelta
@@ -96,8 +91,8 @@ async def rehearse(
 ) -> Rehearsal:
     """Run a row's handlers, and undo their writes.
 
-    on_stubborn: called for a handler that does not end. Raises NoHandler; Conflict for an event
-    of a batch topic that is in no chunk yet; DatabaseError.
+    on_stubborn: called for a handler that does not end. Raises NoHandler; Conflict for an event of
+    a batch topic that is in no chunk yet; DatabaseError.
     """
     handlers, usual = handlers_of(registry, found), settings.database
     settings, found = _bounded(settings, terms), _as_it_would_run(found)
@@ -113,8 +108,8 @@ async def rehearse(
                 settings, registry, pool, resources, unhurried=unhurried, on_stubborn=on_stubborn
             )
             with explained(asked=pool.where):
-                async with store.undone(pool) as connection:
-                    report = await _act(stage, connection, found, handlers, alone=terms.alone)
+                async with store.undone(pool) as session:
+                    report = await _act(stage, session, found, handlers, alone=terms.alone)
     report.progress, report.left_behind = stage.progress, stage.executions.left_behind
     report.log = [*_own(lines, handlers)]
     report.remarks += _remarks(report, terms, usual)
@@ -130,7 +125,6 @@ def _run_here(handlers: Sequence[Handler]) -> Iterator[Dependent]:
 
 
 def _bounded(settings: Settings, terms: RehearsalTerms) -> Settings:
-    """Return the settings with the time limits of the rehearsal."""
     bounds = {
         "lock_timeout": terms.lock_timeout,
         "statement_timeout": terms.statement_timeout,
@@ -152,53 +146,39 @@ def _as_it_would_run(found: RehearsedRow) -> RehearsedRow:
 
 
 async def _act(
-    stage: Stage,
-    connection: Connection,
-    found: RehearsedRow,
-    handlers: Sequence[Handler],
-    *,
-    alone: bool,
+    stage: Stage, session: Session, found: RehearsedRow, handlers: Sequence[Handler], *, alone: bool
 ) -> Rehearsal:
-    """Run the handlers, count their writes, and write the rows that they sent."""
-    sql = stage.parts.sql
-    session = await store.session_of(connection, sql)
-    before = await store.writes(connection, sql)
+    known = await store.session_of(session)
+    before = await store.writes(session)
     started = time.monotonic()
-    ran = await stage.run(connection, found, alone=alone)
+    ran = await stage.run(session, found, alone=alone)
     report = Rehearsal(
         kind=found.kind,
         id=found.row["id"],
         attempt=found.row["attempts"] + 1,
         handlers=[each.name for each in handlers],
-        role=session["role"],
+        role=known["role"],
         seconds=time.monotonic() - started,
         package=_package(handlers[0]),
         remarks=[*ran.remarks],
     )
-    usable = not connection.is_closed() and connection.is_in_transaction()
+    usable = not session.connection.is_closed() and session.connection.is_in_transaction()
     if usable:
-        report.writes = _since(before, await store.writes(connection, sql))
-    if not session["counts"]:
+        report.writes = _since(before, await store.writes(session))
+    if not known["counts"]:
         report.remarks.append("The server does not count writes: track_counts is off.")
     if isinstance(ran.outcome, Succeeded):
-        await _send(stage, connection, found, ran, report)
+        await _send(stage, session, found, ran, report)
     _note(ran, report)
     return report
 
 
 async def _send(
-    stage: Stage,
-    connection: Connection,
-    found: RehearsedRow,
-    ran: RunResult,
-    report: Rehearsal,
+    stage: Stage, session: Session, found: RehearsedRow, ran: RunResult, report: Rehearsal
 ) -> None:
     """Write the sent rows, or change the outcome if the database refuses them."""
-    sql = stage.parts.sql
     try:
-        commands, events = await store.write_sent(
-            connection, sql, ran.sent, ran.planned, ran.emitted
-        )
+        commands, events = await store.write_sent(session, ran.sent, ran.planned, ran.emitted)
     except Exception as error:  # noqa: BLE001 - judged as at a settlement
         ran.outcome = stage.judge(found, error)
         ran.errors.append(error)
@@ -218,7 +198,6 @@ async def _send(
 def _sent_rows(
     kind: store.Kind, drafts: Sequence[CommandDraft | EventDraft], written: Sequence[WrittenRow]
 ) -> Iterator[SentRow]:
-    """Yield a row for each draft; an event has one for each topic."""
     found: dict[UUID, list[WrittenRow]] = {}
     for row in written:
         found.setdefault(row.uuid, []).append(row)
@@ -258,7 +237,6 @@ def _batches(planned: Sequence[Planned]) -> Iterator[MadeBatch]:
 
 
 def _note(ran: RunResult, report: Rehearsal) -> None:
-    """Copy the outcome into the report."""
     outcome = ran.outcome
     report.outcome, report.run_at = name(outcome), _again_at(outcome)
     report.result, report.events = ran.result, ran.events
@@ -283,7 +261,6 @@ def _again_at(outcome: Outcome) -> datetime | None:
 
 
 def _since(before: Iterable[TableWrites], now: Iterable[TableWrites]) -> list[TableWrites]:
-    """Return the difference of two counts of writes."""
     known = {each.table: each for each in before}
     found = []
     for table, *counts in now:
@@ -337,7 +314,6 @@ def _remarks(report: Rehearsal, terms: RehearsalTerms, usual: Database) -> Itera
 
 
 def _states(error: BaseException | None) -> Iterator[str]:
-    """Yield the SQLSTATEs of an error and of its causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -1,7 +1,4 @@
-"""The report of a rehearsal: writes, sent rows, log lines, and the outcome.
-
-Owns these values. Pure.
-"""
+"""The report of a rehearsal: writes, sent rows, log lines, and the outcome."""
 
 from __future__ import annotations
 
@@ -21,10 +18,7 @@ NOT_WRITTEN = "not written"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRow:
-    """A command or an event that the handlers sent, as stored; an event once per topic.
-
-    status: `NOT_WRITTEN` if another row has its unique or dedup key. payload: JSON text.
-    """
+    """An event has one per topic. status: `NOT_WRITTEN` if its key is taken. payload: JSON text."""
 
     kind: Kind
     uuid: UUID
@@ -37,10 +31,7 @@ class SentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeBatch:
-    """A batch or workflow that the handlers made; or (no kind) an existing batch that they changed.
-
-    size: number of members, or of added ones. open: it accepts more members.
-    """
+    """No kind: it existed before. size: members, or added ones. open: it accepts more members."""
 
     uuid: UUID
     kind: Literal["batch", "workflow"] | None
@@ -51,8 +42,6 @@ class MadeBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventEnd:
-    """An event of a chunk with its own outcome, as in `Rehearsal`."""
-
     id: int
     outcome: tally.Outcome
     error: str | None
@@ -60,8 +49,6 @@ class EventEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """A log line of the run: of the handlers' own loggers, or a warning."""
-
     level: str
     logger: str
     message: str
@@ -70,12 +57,10 @@ class LogLine:
 
 @dataclass(slots=True, kw_only=True)
 class Rehearsal:
-    """The result of a rehearsal.
+    """undone: a worker would undo `writes`, because the handler failed. chunk: topic, key, size.
 
-    outcome: as in metrics (succeeded, retried, deferred, failed). run_at: time of the next attempt;
-    a random part of the wait differs each time. undone: a worker would undo `writes`, because the
-    handler failed. chunk: topic, key and size. failure: the handlers' own exception, for a
-    debugger. package: the plugin's package, to recognize its frames.
+    outcome: as in metrics. run_at: of the next attempt; a random part of the wait differs each
+    time. failure: for a debugger. package: the plugin's package, to recognize its frames.
     """
 
     kind: Kind

@@ -1,12 +1,10 @@
 """A breaker in one worker: closed, open, half-open, or forced by an operator.
 
-Decides when the breaker opens and for how long, which calls are probes, and when it closes.
 Promises that no call passes while it is open; that at most `probes` calls pass while it is
 half-open, and only in the worker that has the probe; and that a call counts only for the state in
 which it began. A change takes effect here at once, and is `unwritten` until the database has it;
 without the database, this worker follows its own calls. Known limit: other workers learn of a
-change only after its write. *See:* `inboxd.engine.breakers`, which writes and reads; `rules`,
-`window`.
+change only after its write.
 """
 
 import random
@@ -28,11 +26,7 @@ Ticket = int
 
 @dataclass(frozen=True, slots=True)
 class WrittenBreaker:
-    """A stored breaker; times are in seconds after its reading.
-
-    rest: until its break ends; probed: until the right to probe expires; mine: whether this worker
-    has that right. opens: breaks in a row. version: grows with each change; 0: no row is stored.
-    """
+    """rest, probed: seconds from the reading. opens: breaks in a row. version 0: not stored yet."""
 
     mode: Mode = "auto"
     state: State = "closed"
@@ -47,7 +41,6 @@ class Breaker:
     """A breaker of one worker; callers pass the time, in seconds of a monotonic clock."""
 
     def __init__(self, name: str, rules: BreakerRules, rng: Rng = random) -> None:
-        """Begin closed; calls and `learn` change the state."""
         self.name = name
         self.mode: Mode = "auto"
         self.state: State = "closed"
@@ -83,25 +76,21 @@ class Breaker:
 
     @property
     def is_probing(self) -> bool:
-        """Whether this worker has the right to probe."""
         return self.mine and self.state == "half_open" and self.mode == "auto"
 
     @property
     def room(self) -> int:
-        """The number of probes that may still begin here."""
         left = self.rules.probes - self._out - self._successes
         return max(0, left) if self.is_probing else 0
 
     @property
     def passes(self) -> bool:
-        """Whether a call may begin now."""
         if self.mode != "auto":
             return self.mode != "open"
         return self.state == "closed" or self.room > 0
 
     @property
     def in_use(self) -> bool:
-        """Whether a probe is in flight."""
         return self._out > 0
 
     def is_due(self, now: float) -> bool:
@@ -139,10 +128,7 @@ class Breaker:
         after: float = 0.0,
         reason: str = "",
     ) -> bool:
-        """Count the end of a call; returns whether the state changed.
-
-        after: seconds for which the target asked to wait.
-        """
+        """Returns whether the state changed. after: seconds for which the target asked to wait."""
         slow = seconds > self._slow_call
         if failed:
             self.failed += 1
@@ -220,24 +206,18 @@ class Breaker:
     # ------------------------------------------------------------------------ what is written
 
     def written(self, version: int) -> None:
-        """Note that the change was written."""
         self.unwritten, self.version = None, version
 
     def took_probe(self, version: int, now: float, seconds: float) -> None:
-        """Note that this worker may probe for `seconds`."""
         self.state, self.mine, self.version = "half_open", True, version
         self.probe_until = now + seconds
         self._change()
 
     def keep_probe(self, now: float, seconds: float) -> None:
-        """Extend this worker's right to probe."""
         self.probe_until = now + seconds
 
     def learn(self, shared: WrittenBreaker, now: float) -> bool:
-        """Adopt the stored state; returns whether anything changed.
-
-        An unwritten change stays until its write is refused, since the stored version has changed.
-        """
+        """Returns whether it changed anything. An unwritten change stays until it is refused."""
         if self.unwritten is not None:
             if shared.version == self.version:
                 return False

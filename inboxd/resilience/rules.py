@@ -1,7 +1,4 @@
-"""The rules of breakers: the values of `[breakers.NAME]`.
-
-Promises that every `BreakerRules` object is valid.
-"""
+"""The rules of breakers, the values of `[breakers.NAME]`; every `BreakerRules` object is valid."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -23,8 +20,6 @@ WAIT = "wait"
 
 
 class BreakerOptions(TypedDict, total=False):
-    """The options of `Handlers.breaker`; see `BreakerRules`."""
-
     window: Duration
     minimum_calls: int
     failure_ratio: float | None
@@ -42,11 +37,10 @@ class BreakerOptions(TypedDict, total=False):
 class BreakerRules:
     """When a breaker opens: by the ratio of failures, by failures in a row, or by slow calls.
 
-    window: time span of calls that count; minimum_calls: with fewer, ratios are ignored. slow_call:
-    duration above which a call is slow; a share of slow_ratio opens the breaker. The first break
-    lasts first_break; while probes fail, each break is twice as long, up to longest_break; jitter:
-    largest share by which a break is lengthened. probes: number of calls after a break. fallback:
-    type of the command that is sent instead, or "wait".
+    window: span of the calls that count. minimum_calls: with fewer, ratios are ignored. slow_call:
+    longer calls are slow. first_break: doubled while probes fail, up to longest_break. jitter: the
+    largest share by which a break is lengthened. probes: calls after a break. fallback: type of the
+    command that is sent instead, or "wait".
     """
 
     window: Duration = timedelta(seconds=30)

@@ -1,7 +1,6 @@
-"""Recent calls, counted in buckets of time.
+"""Recent calls, counted in buckets of time, in constant memory and time.
 
-Promises constant memory and time for any number of calls. Known limit: old calls are forgotten
-bucket by bucket, so a window may be up to a tenth shorter than `seconds`.
+Known limit: old calls go bucket by bucket, so a window may be up to a tenth shorter.
 """
 
 from dataclasses import dataclass, field
@@ -11,8 +10,6 @@ _BUCKETS = 10
 
 @dataclass(slots=True)
 class Window:
-    """Counts of the calls of the last `seconds`, by a clock that is passed in."""
-
     seconds: float
     calls: int = 0
     failures: int = 0

@@ -1,7 +1,4 @@
-"""A token in a header: authenticates the sender, but protects no content.
-
-Known limit: a person who can read one request can send any other request; only TLS prevents that.
-"""
+"""A token in a header. Known limit: a person who reads one request can send any other."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ _LEAST = 16
 
 
 class BearerVerifier(Verifier):
-    """One of several tokens, in `Authorization: Bearer …` or in the sender's own header."""
-
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:  # noqa: ARG002
         known(options, ("header", "prefix"))
         self._keys = checked(keys)
@@ -50,6 +45,5 @@ class BearerVerifier(Verifier):
         return accepted(now, found)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
-        """Signs with the first valid token."""
         token = valid(self._keys, now)[0].secret.decode("latin-1")
         return {self._header: self._prefix + token}

@@ -1,7 +1,6 @@
-"""Mutual TLS that ends at a proxy: the proxy verifies the certificate, and names its subject.
+"""Mutual TLS that ends at a trusted proxy, which names the certificate's subject in a header.
 
-Promises: the header counts only if the peer is a trusted proxy. The proxy must set the header in
-each request, empty without a verified certificate, so that it replaces a sender's own header.
+The proxy must set it in each request, empty without a certificate, or a sender's own counts.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ _FINGERPRINT = re.compile(
 
 
 class ClientCertificateVerifier(Verifier):
-    """A subject or a fingerprint in a header; the settings list the accepted ones."""
-
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:  # noqa: ARG002
         known(options, ("header", "subjects"))
         self._header = name_of_header(options, "header")
@@ -47,12 +44,10 @@ class ClientCertificateVerifier(Verifier):
         return accepted(now, found)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
-        """The header that the proxy sets; the receiver must trust the proxy."""
         return {self._header: valid(self._keys, now)[0].secret.decode("latin-1")}
 
 
 def _named(subjects: Any) -> list[Key]:
-    """Keys for subjects without times: each subject is its own id."""
     if isinstance(subjects, str) or not all(isinstance(each, str) and each for each in subjects):
         raise SettingsError("subjects is not a list of subjects or fingerprints.")
     try:
@@ -64,5 +59,4 @@ def _named(subjects: Any) -> list[Key]:
 
 
 def _one_form(text: bytes) -> bytes:
-    """A fingerprint without colons, in lower case; a subject unchanged."""
     return text.replace(b":", b"").lower() if _FINGERPRINT.fullmatch(text) else text

@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 
 
 class SignedRequest(NamedTuple):
-    """The parts of a request that a verifier needs."""
-
     headers: Mapping[str, str]
     """Lower-case names; values are latin-1 text; repeated headers are joined by ", "."""
     body: bytes
@@ -31,7 +29,6 @@ class Key:
     """Instead of a secret, if the scheme has key pairs: `whpk_…`."""
 
     def is_valid(self, now: float) -> bool:
-        """Whether the key counts at this time."""
         return (self.not_before is None or self.not_before <= now) and (
             self.not_after is None or now <= self.not_after
         )
@@ -54,10 +51,7 @@ class Verifier(Protocol):
         ...
 
     def seconds(self, size: int) -> float:  # noqa: ARG002 - used in subclasses
-        """Estimate the longest time that `verify` takes for a body of this size.
-
-        Above 5 ms the receiver calls `verify` in two threads, so `verify` must keep no state then.
-        """
+        """Longest time of `verify`; above 5 ms it runs in two threads, and must keep no state."""
         return 0.0
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:

@@ -1,8 +1,7 @@
-"""Key pairs: ed25519 signatures, computed by the library `cryptography`.
+"""Key pairs: ed25519 signatures, by the library `cryptography`, which the extra `ed25519` installs.
 
-The library is imported if a source has such a key: the extra `ed25519` installs it. Promises: a
-request without a valid signature costs at most two verifications of the whole body per key, for any
-number of signatures.
+Promises: a request without a valid signature costs at most two verifications of the whole body per
+key, for any number of signatures.
 """
 
 from __future__ import annotations
@@ -34,21 +33,15 @@ _WRITTEN = 88
 
 
 def is_pair(key: Key) -> bool:
-    """Whether the key is the public or the private key of a pair."""
     return bool(key.public_key) or key.secret.startswith(PRIVATE.encode())
 
 
 class KeyPairs:
-    """Verifies with public keys; signs with keys whose private part is known."""
-
     def __init__(self, keys: Sequence[Key]) -> None:
         self._keys = [(key, *_loaded(key)) for key in keys]
 
     def found(self, signed: bytes, given: Sequence[bytes], now: float) -> Key | None:
-        """The first key that made one of the signatures, preferably one that is valid now.
-
-        Public keys are not secret, so the search ends at the first valid key.
-        """
+        """Prefers a key that is valid now; public keys are not secret, so the search ends there."""
         if not self._keys:
             return None
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - an extra

@@ -1,10 +1,10 @@
 """An HMAC in a header: GitHub's form, and forms that the settings describe.
 
 Promises that digits cannot move between the time and the value next to it: otherwise a captured
-signature would be valid for another request.
-Known limits: if the time is not signed, only the dedup key recognizes a repeated request. An id
-before the body may contain the separator between them; and three digits at the beginning of a body
-that directly follows a time in seconds can be read as its milliseconds.
+signature would be valid for another request. Known limits: if the time is not signed, only the
+dedup key recognizes a repeated request. An id before the body may contain the separator between
+them; three digits at the beginning of a body that directly follows a time in seconds can be read as
+its milliseconds.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ _OPTIONS = (
 
 
 class HmacVerifier(Verifier):
-    """One signature in a header, over a template of header values and the body."""
-
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:
         known(options, _OPTIONS)
         self._keys = checked(keys)
@@ -88,7 +86,6 @@ class HmacVerifier(Verifier):
         return accepted(now, self._made.found(signed, signatures, now))
 
     def _signatures(self, given: bytes) -> list[bytes]:
-        """The signatures in a header: one, or several separated by commas."""
         prefix, read = self._prefix, self._read
         parts = [given]
         if b"," in given and b"," not in prefix:
@@ -104,7 +101,6 @@ class HmacVerifier(Verifier):
         return self._made.seconds(size)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
-        """Signs with the first valid key."""
         time = str(int(now))
         signed = self._template.filled(body, time.encode("ascii"), wire(message_id, "id"))
         (signature,) = self._made.signatures(signed, valid(self._keys, now)[:1])
@@ -131,8 +127,6 @@ class GithubVerifier(HmacVerifier):
 
 
 class _Template:
-    """The text to sign: a template with `{body}`, `{timestamp}` and `{id}`."""
-
     def __init__(self, template: str, time: str, id_: str) -> None:
         self._names: list[str] = []
         self._pattern = b""
@@ -184,11 +178,7 @@ class _Template:
 
 
 def _ends_with_time(value: bytes, text: bytes, name: str) -> bool:
-    """Whether digits at the end of a value may belong to the time that follows `text`.
-
-    Example: a captured "a.1.2.rest" could be sent as the id "a.1" at the time 2, with a longer
-    body.
-    """
+    """A captured "a.1.2.rest" could be sent as the id "a.1" at the time 2, with a longer body."""
     if not text:
         return value[-1:].isdigit()
     return name == "id" and text in value and value.rpartition(text)[2].isdigit()

@@ -1,8 +1,4 @@
-"""Finds the key that made a signature: compares all keys with all signatures, in constant time.
-
-Owns the check of a key's validity, and bounds for headers. Promises: the time of a comparison
-reveals neither how much of a signature is right, nor the matching key.
-"""
+"""Finds the key that made a signature, in a time that reveals nothing of it."""
 
 from __future__ import annotations
 
@@ -21,8 +17,6 @@ _SECONDS, _SECONDS_PER_BYTE = 10e-6, 1.2e-9
 
 
 class HmacKeys:
-    """Keys of an HMAC, and the form of a signature."""
-
     def __init__(
         self,
         keys: Sequence[Key],
@@ -45,7 +39,6 @@ class HmacKeys:
         return found
 
     def seconds(self, size: int) -> float:
-        """Estimate the time of `found` for a body of this size."""
         return len(self._keys) * (_SECONDS + _SECONDS_PER_BYTE * size)
 
     def signatures(self, signed: bytes, keys: Sequence[Key]) -> list[str]:
@@ -57,7 +50,6 @@ class HmacKeys:
 
 
 def preferred(found: Key | None, key: Key, now: float) -> Key:
-    """Of two matching keys, the one that is valid now; the first if both are."""
     return key if found is None or (key.is_valid(now) and not found.is_valid(now)) else found
 
 

@@ -1,7 +1,4 @@
-"""Turns keys of the settings into the bytes that a scheme needs.
-
-Promises: an error in a key is one SettingsError with the key's id, and without its secret.
-"""
+"""Turns keys of the settings into bytes; a SettingsError has the key's id, and not its secret."""
 
 from __future__ import annotations
 
@@ -42,12 +39,10 @@ def as_text(key: Key) -> bytes:
 
 
 def as_base64(key: Key) -> bytes:
-    """A secret in base64, of any length. Raises SettingsError."""
     return unpacked(as_text(key).strip(), f"key {key.id!r}: its secret")
 
 
 def as_hex(key: Key) -> bytes:
-    """A secret in hexadecimal digits. Raises SettingsError."""
     try:
         return binascii.unhexlify(as_text(key).strip())
     except ValueError:
@@ -55,7 +50,6 @@ def as_hex(key: Key) -> bytes:
 
 
 def unpacked(text: bytes, what: str) -> bytes:
-    """Decodes base64, padded or not. Raises SettingsError."""
     try:
         return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
     except ValueError:

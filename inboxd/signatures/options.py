@@ -13,7 +13,6 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
 
 def known(options: Mapping[str, Any], names: Collection[str]) -> None:
-    """Raise SettingsError for an option that is not in `names`."""
     for name in options:
         if name not in names:
             hint = did_you_mean(name, names) or f"; it has: {', '.join(names) or 'none'}."
@@ -39,7 +38,6 @@ def choice(options: Mapping[str, Any], name: str, of: Sequence[str]) -> str:
 
 
 def name_of_header(options: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """An option that names a header, in lower case."""
     value = text(options, name, default).lower()
     if value != default and not _HEADER.fullmatch(value):
         raise SettingsError(f"{name} is {value!r}, which is not the name of a header.")

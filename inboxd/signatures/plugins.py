@@ -1,7 +1,6 @@
 """Schemes of plugins: factories in entry points of the group `inboxd.verifiers`.
 
-Promises: only schemes that a source uses are imported; an error of a scheme is a single line that
-names its distribution, and quotes no secret.
+Promises: only used schemes are imported; an error names the distribution, and quotes no secret.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ _SHORTEST_HIDDEN = 4
 
 
 def installed() -> list[str]:
-    """The schemes that plugins provide."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
@@ -60,7 +58,6 @@ def _made(
 
 
 def _check(point: EntryPoint, made: Any) -> None:
-    """Raise PluginError if an attribute of a verifier is missing, or a secret would be stored."""
     wanted = ("verify", "sign", "signed_headers", "secret_headers", "default_dedup_key", "doubts")
     missing = [name for name in wanted if not hasattr(made, name)]
     if missing:
@@ -76,7 +73,6 @@ def _check(point: EntryPoint, made: Any) -> None:
 
 
 def _line(point: EntryPoint, text: str, keys: Sequence[Key]) -> str:
-    """One line, with secrets in the plugin's own message replaced."""
     for key in keys:
         if len(key.secret) >= _SHORTEST_HIDDEN:
             for form in (repr(key.secret)[2:-1], key.secret.decode("utf-8", "replace")):

@@ -1,7 +1,4 @@
-"""Makes a verifier by the name of its scheme: inboxd's own, or a plugin's.
-
-Promises: an error is a SettingsError or a PluginError of one line, without a secret.
-"""
+"""Makes a verifier by the name of its scheme: inboxd's own, or a plugin's."""
 
 from __future__ import annotations
 
@@ -34,11 +31,7 @@ _OWN: dict[str, _Factory] = {
 def verifier(
     scheme: str, keys: Sequence[Key], *, tolerance: float, options: Mapping[str, Any] | None = None
 ) -> Verifier:
-    """Make the verifier of a source; options that are None count as unset.
-
-    tolerance: seconds by which a signed time may be off, in both directions. Raises SettingsError
-    for invalid keys and options, PluginError for a plugin's scheme that cannot be used.
-    """
+    """tolerance: seconds early or late. Raises as `sources.verifier_of`."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     if factory := _OWN.get(scheme):
         return factory(keys, tolerance, given)

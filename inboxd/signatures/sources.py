@@ -1,8 +1,4 @@
-"""Makes the verifiers of webhook sources from their settings.
-
-Promises that no error contains a secret.
-*See:* `inbound/compiling.py`, which verifies with them; `operations/receipts.py`, which signs.
-"""
+"""Makes the verifiers of webhook sources from their settings; no error contains a secret."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,10 +18,7 @@ def verifier_for(name: str, source: WebhookSource) -> Verifier:
 
 
 def verifier_of(source: WebhookSource) -> Verifier:
-    """The object that authenticates a source's requests, and signs in its sender's way.
-
-    Raises SettingsError or PluginError.
-    """
+    """Raises SettingsError, or PluginError for a plugin's scheme."""
     options = dict(source.options)
     for table in (source.hmac, source.certificate):
         if table is not None:
@@ -36,7 +29,6 @@ def verifier_of(source: WebhookSource) -> Verifier:
 
 
 def secret_header(verifier: Verifier, signed: Mapping[str, str]) -> str | None:
-    """Return the header of a signature that contains a secret; None: no such header."""
     return min(signed.keys() & verifier.secret_headers, default=None)
 
 

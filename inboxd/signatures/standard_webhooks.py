@@ -30,8 +30,6 @@ _LEAST, _MOST, _MOST_OF_SVIX = 24, 64, 75
 
 
 class StandardWebhooksVerifier(Verifier):
-    """`webhook-id`, `webhook-timestamp`, and a list of signatures: `v1` and `v1a`."""
-
     prefix: ClassVar[str] = "webhook"
     longest: ClassVar[int] = _MOST
 
@@ -85,7 +83,6 @@ class StandardWebhooksVerifier(Verifier):
         return symmetric, asymmetric
 
     def _checked_id(self, text: str) -> bytes:
-        """An id whose end cannot be mistaken for a time."""
         # A captured "a.1.2.rest" could otherwise be sent as the id "a.1" at the time 2.
         if not text or ("." in text and text.rpartition(".")[2].isdigit()):
             raise Malformed(f"its {self._id} is not an id: it is empty, or ends like a time")
@@ -105,7 +102,5 @@ class StandardWebhooksVerifier(Verifier):
 
 
 class SvixVerifier(StandardWebhooksVerifier):
-    """Standard Webhooks with `svix-id`, `svix-timestamp` and `svix-signature`."""
-
     prefix = "svix"
     longest = _MOST_OF_SVIX

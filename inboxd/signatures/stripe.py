@@ -52,7 +52,6 @@ class StripeVerifier(Verifier):
         return self._made.seconds(size)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
-        """Signs with each valid key. The body has the id."""
         time = str(int(now))
         signed = b"%b.%b" % (time.encode("ascii"), body)
         made = self._made.signatures(signed, valid(self._keys, now))

@@ -1,9 +1,6 @@
 """Batches and workflows for operators: lists, details, cancelling.
 
-Owns the statements behind the lists. Promises that a look reads at most the given number of rows,
-however few match, and that no statement counts a batch by walking over its members.
-*See:* `batch_totals.py` for their totals; `operations/batch_details.py`, which decides how far a
-list looks.
+Promises that a look reads a bounded number of rows, and that no walk counts a batch's members.
 """
 
 from collections.abc import Collection
@@ -18,10 +15,7 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFilter:
-    """The filter of a list of batches. None, or empty `statuses`, matches any batch.
-
-    since, until: of the creation. above, below: of ids; `above` shortens the search for a time.
-    """
+    """None or empty matches any. since, until: of the creation. above, below: of ids."""
 
     kind: str | None = None
     statuses: Collection[str] = ()
@@ -38,11 +32,7 @@ class BatchFilter:
 
 @dataclass(frozen=True, slots=True)
 class BatchLook:
-    """The result of one look: the rows that match, newest first, and how far it went.
-
-    looked: rows that were looked at. low, low_created_at: of the last of them. ended: when the
-    first of them ended. These three are None if the page is full.
-    """
+    """low, low_created_at: of the last row read. ended: the first end. None: the page is full."""
 
     rows: list[dict[str, Any]]
     looked: int
@@ -55,7 +45,6 @@ _OF_LOOK = ("looked", "low", "low_created_at", "ended", "place")
 
 
 async def look(session: Session, wanted: BatchFilter, most: int) -> BatchLook:
-    """Look at up to `most` batches below an id: see `list_batches.sql`."""
     found = await session.fetch(
         "list_batches",
         wanted.kind,
@@ -84,13 +73,11 @@ async def look(session: Session, wanted: BatchFilter, most: int) -> BatchLook:
 async def recent(
     session: Session, wanted: BatchFilter, since: datetime, unit: str, look: int
 ) -> list[Row]:
-    """The newest batches of a kind, type and tenant by time: see `recent_batches.sql`."""
     given = (wanted.kind, wanted.type, wanted.tenant, since, unit, look)
     return await session.fetch("recent_batches", *given)
 
 
 async def matching(session: Session, wanted: BatchFilter, look: int) -> Row:
-    """The number of matches among the newest `look` batches: see `match_batches.sql`."""
     return await session.one(
         "match_batches",
         wanted.kind,
@@ -115,12 +102,10 @@ async def steps(session: Session, workflow: int, limit: int, created_at: datetim
 
 
 async def continuations(session: Session, batch_id: UUID, limit: int) -> list[Row]:
-    """Commands that still wait for a batch: condition, id, type, status."""
     return await session.fetch("batch_continuations", batch_id, limit)
 
 
 async def failures(session: Session, batch: int, limit: int) -> list[Row]:
-    """Dead letters in a batch: id, type, attempts, error."""
     return await session.fetch("batch_failures", batch, limit)
 
 
@@ -139,7 +124,6 @@ async def members(
 
 
 async def nested(session: Session, batch: int, limit: int) -> list[Row]:
-    """Batches in a batch: id, kind, name, status, size, unsettled."""
     return await session.fetch("nested_batches", batch, limit)
 
 

@@ -1,17 +1,13 @@
 """Totals of batches and workflows: by status, of all, of a type, of a tenant.
 
-Owns the tables `batch_changes` and `batch_totals`. A batch has no day after which nothing changes:
-it heals, is cancelled or purged at any time. So a trigger notes each change in the transaction that
-makes it, the leader adds the changes up, and a reader adds those that are left. Promises that each
-change counts exactly once, even if a leader is killed, and that a reader sees totals and changes of
-one moment.
-*See:* `inboxd.maintenance.batch_totals`, which adds up; `inboxd.operations.totals`, which reads.
+A batch has no day after which nothing changes: so a trigger notes each change, the leader adds the
+changes up, and a reader adds those that are left. Promises that each change counts exactly once,
+even if a leader is killed, and that a reader sees totals and changes of one moment.
 """
 
 from typing import NamedTuple
 
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class CountedBatches(NamedTuple):
@@ -21,28 +17,23 @@ class CountedBatches(NamedTuple):
     looked: int
 
 
-async def add_up(connection: Connection, sql: Statements, changes: int) -> int:
+async def add_up(session: Session, changes: int) -> int:
     """Add up the oldest changes, within a transaction; returns their number."""
-    ids = [row["id"] for row in await connection.fetch(sql["hold_batch_changes"], changes)]
+    ids = [row["id"] for row in await session.fetch("hold_batch_changes", changes)]
     if ids:
-        await connection.execute(sql["add_batch_totals"], ids)
-        await connection.execute(sql["remove_batch_changes"], ids)
+        await session.execute("add_batch_totals", ids)
+        await session.execute("remove_batch_changes", ids)
     return len(ids)
 
 
-async def forget(connection: Connection, sql: Statements, totals: int) -> None:
+async def forget(session: Session, totals: int) -> None:
     """Delete at most `totals` totals that are 0."""
-    await connection.execute(sql["forget_batch_totals"], totals)
+    await session.execute("forget_batch_totals", totals)
 
 
 async def read(
-    connection: Connection,
-    sql: Statements,
-    kind: str | None,
-    type_: str | None,
-    tenant: str | None,
-    most: int,
+    session: Session, kind: str | None, type_: str | None, tenant: str | None, most: int
 ) -> CountedBatches:
     """The totals of one or all kinds, types and tenants; reads at most `most` changes."""
-    rows = await connection.fetch(sql["total_batches"], kind, type_, tenant, most)
+    rows = await session.fetch("total_batches", kind, type_, tenant, most)
     return CountedBatches({row["status"]: row["rows"] for row in rows}, rows[0]["looked"])

@@ -1,10 +1,8 @@
 """Batches: inserting what handlers planned, folding, expiry, results of steps.
 
-Owns the arrays that the statements take. Promises that a plan needs a fixed number of statements
-per 5,000 of its rows, and that batches are locked in one order, so that two pages that add to the
-same batches do not deadlock. A batch that accepts no more members raises Conflict with the
-database's message.
-Known limit: nested batches are inserted level by level, one statement per level.
+Promises that a plan needs a fixed number of statements per 5,000 of its rows and level of nesting,
+and that batches are locked in one order, so that pages do not deadlock. A batch that accepts no
+more members raises Conflict with the database's message.
 *See:* `commands/settler.py`, before it; `engine/batch_folder.py`, after it.
 """
 
@@ -22,9 +20,9 @@ from inboxd.errors import Conflict, NotFound
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands
 from inboxd.store.arrays import columns
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
-from inboxd.store.statements import Statements
 
 _ROWS_PER_STATEMENT = 5_000
 # SQLSTATEs that our functions raise: the batch does not exist, or has ended.
@@ -34,8 +32,6 @@ Sent = Sequence[tuple[CommandDraft, Parent]]
 
 
 class Planned(NamedTuple):
-    """A handler's plan, and the row for which the handler ran."""
-
     plan: Plan
     parent: Parent
 
@@ -51,36 +47,32 @@ class Folded(NamedTuple):
 
 
 class ExpiredBatch(TypedDict):
-    """An open batch whose `expires_at` has passed."""
-
     id: int
     name: str | None
     size: int
     expires_at: datetime
 
 
-async def write(
-    connection: Connection, sql: Statements, sent: Sent, planned: Sequence[Planned]
-) -> list[int]:
+async def write(session: Session, sent: Sent, planned: Sequence[Planned]) -> list[int]:
     """Insert sent commands and planned batches; returns the batches to fold after the commit."""
     if not planned:
         if sent:
-            await commands.insert(connection, sql, sent)
+            await commands.insert(session, sent)
         return []
-    ids, waiting, fold = await _open(connection, sql, planned)
+    ids, waiting, fold = await _open(session, planned)
     within = [_within(draft, parent, ids, waiting) for draft, parent in sent]
-    await commands.insert(connection, sql, within, ids)
+    await commands.insert(session, within, ids)
     edges = [edge for plan, _ in planned for edge in plan.edges]
-    await _insert_edges(connection, sql, edges)
+    await _insert_edges(session, edges)
     steps = [step for plan, _ in planned for step in plan.steps]
-    await _insert_steps(connection, sql, steps, edges, ids)
+    await _insert_steps(session, steps, edges, ids)
     for batch_id in sorted({one for plan, _ in planned for one in plan.closed}):
-        fold += await close(connection, sql, batch_id)
+        fold += await close(session, batch_id)
     return fold
 
 
 async def _open(
-    connection: Connection, sql: Statements, planned: Sequence[Planned]
+    session: Session, planned: Sequence[Planned]
 ) -> tuple[dict[UUID, int], set[UUID], list[int]]:
     """Insert new batches and lock those that get members: ids by uuid, waiting batches, to fold."""
     ids: dict[UUID, int] = {}
@@ -88,7 +80,7 @@ async def _open(
     while todo:
         ready = [each for each in todo if each[0].parent is None or each[0].parent in ids]
         for start in range(0, len(ready), _ROWS_PER_STATEMENT):
-            ids |= await _insert(connection, sql, ready[start : start + _ROWS_PER_STATEMENT], ids)
+            ids |= await _insert(session, ready[start : start + _ROWS_PER_STATEMENT], ids)
         todo = [each for each in todo if each[0].batch_id not in ids]
     fold = [
         ids[draft.batch_id]
@@ -102,7 +94,7 @@ async def _open(
             added[batch_id] = added.get(batch_id, 0) + count
     waiting = set()
     for batch_id in sorted(added):
-        row = await _asked(connection, sql["hold_open_batch"], batch_id, added[batch_id])
+        row = await _asked(session, "hold_open_batch", batch_id, added[batch_id])
         ids[batch_id] = row["id"]
         fold.append(row["id"])
         if row["waits"]:
@@ -111,15 +103,12 @@ async def _open(
 
 
 async def _insert(
-    connection: Connection,
-    sql: Statements,
-    page: Sequence[tuple[BatchDraft, Parent]],
-    ids: dict[UUID, int],
+    session: Session, page: Sequence[tuple[BatchDraft, Parent]], ids: dict[UUID, int]
 ) -> dict[UUID, int]:
     drafts = [draft for draft, _ in page]
     parents = [parent for _, parent in page]
-    rows = await connection.fetch(
-        sql["insert_batches"],
+    rows = await session.fetch(
+        "insert_batches",
         *columns(drafts, "batch_id", "kind", "name"),
         [None if d.parent is None else ids[d.parent] for d in drafts],
         *columns(drafts, "tenant", "size", "needs", "awaited", "expires"),
@@ -143,22 +132,16 @@ def _within(
     return draft, Parent("batch", ids[draft.origin], lineage)
 
 
-async def _insert_edges(
-    connection: Connection, sql: Statements, edges: Sequence[EdgeDraft]
-) -> None:
+async def _insert_edges(session: Session, edges: Sequence[EdgeDraft]) -> None:
     for start in range(0, len(edges), _ROWS_PER_STATEMENT):
         page = edges[start : start + _ROWS_PER_STATEMENT]
-        await connection.execute(
-            sql["insert_dependencies"], *columns(page, "needs", "waiting", "condition")
+        await session.execute(
+            "insert_dependencies", *columns(page, "needs", "waiting", "condition")
         )
 
 
 async def _insert_steps(
-    connection: Connection,
-    sql: Statements,
-    steps: Sequence[StepDraft],
-    edges: Sequence[EdgeDraft],
-    ids: dict[UUID, int],
+    session: Session, steps: Sequence[StepDraft], edges: Sequence[EdgeDraft], ids: dict[UUID, int]
 ) -> None:
     """Insert step names with their dependencies; the rows of edges are deleted as they are met."""
     names = {step.member: step.name for step in steps}
@@ -168,26 +151,23 @@ async def _insert_steps(
             after.setdefault(waiting, []).append(f"{names[needs]} {condition}")
     for start in range(0, len(steps), _ROWS_PER_STATEMENT):
         page = steps[start : start + _ROWS_PER_STATEMENT]
-        await connection.execute(
-            sql["insert_steps"],
+        await session.execute(
+            "insert_steps",
             [ids[step.workflow] for step in page],
             *columns(page, "name", "member"),
             [orjson.dumps(after.get(step.member, [])).decode() for step in page],
         )
 
 
-async def close(connection: Connection, sql: Statements, batch_id: UUID) -> list[int]:
-    """Close an open batch; returns the batches to fold after the commit.
-
-    Raises NotFound or Conflict.
-    """
-    row = await _asked(connection, sql["close_batch"], batch_id)
+async def close(session: Session, batch_id: UUID) -> list[int]:
+    """Returns the batches to fold after the commit. Raises NotFound or Conflict."""
+    row = await _asked(session, "close_batch", batch_id)
     return [one for one in (row["id"], row["parent_id"]) if one is not None]
 
 
-async def _asked(connection: Connection, statement: str, batch_id: UUID, *rest: Any) -> Row:
+async def _asked(session: Session, statement: str, batch_id: UUID, *rest: Any) -> Row:
     try:
-        row = await connection.fetchrow(statement, batch_id, *rest)
+        row = await session.fetchrow(statement, batch_id, *rest)
     except asyncpg.PostgresError as error:
         text = f"{error.args[0]}: {getattr(error, 'hint', None) or 'see `inboxd batches show`'}"
         if error.sqlstate == _UNKNOWN:
@@ -200,31 +180,24 @@ async def _asked(connection: Connection, statement: str, batch_id: UUID, *rest: 
     return row
 
 
-async def fold(
-    connection: Connection, sql: Statements, ids: Sequence[int], patience: str | None = None
-) -> list[Folded]:
-    """Fold batches in one transaction.
-
-    patience: the lock timeout of a background folder, which does not wait for the WAL flush
-    either. None: the caller needs the result, and waits for both as its session is set.
-    """
-    rows = await connection.fetch(sql["fold_batches"], ids, patience)
+async def fold(session: Session, ids: Sequence[int], patience: str | None = None) -> list[Folded]:
+    """patience: the lock timeout of a background folder, which does not wait for the WAL flush."""
+    rows = await session.fetch("fold_batches", ids, patience)
     return [Folded(*row) for row in rows]
 
 
-async def unfolded(connection: Connection, sql: Statements, seconds: float) -> list[int]:
+async def unfolded(session: Session, seconds: float) -> list[int]:
     """Batches with progress that has waited for a fold for at least `seconds`."""
-    return [row[0] for row in await connection.fetch(sql["unfolded_batches"], seconds)]
+    return [row[0] for row in await session.fetch("unfolded_batches", seconds)]
 
 
-async def expire(connection: Connection, sql: Statements) -> list[ExpiredBatch]:
-    """Mark open batches whose `expires_at` has passed."""
-    return cast("list[ExpiredBatch]", await connection.fetch(sql["expire_batches"]))
+async def expire(session: Session) -> list[ExpiredBatch]:
+    return cast("list[ExpiredBatch]", await session.fetch("expire_batches"))
 
 
-async def step_result(connection: Connection, sql: Statements, batch: int, step: str) -> Any:
+async def step_result(session: Session, batch: int, step: str) -> Any:
     """The result of a step of the batch's workflow; raises NotFound with the reason."""
-    row = await connection.fetchrow(sql["step_result"], batch, step)
+    row = await session.fetchrow("step_result", batch, step)
     if row is None:
         raise NotFound(f"there is no result of {step!r}: this command is in no workflow")
     if row["member"] is None:

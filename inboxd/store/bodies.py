@@ -1,17 +1,14 @@
 """Large parts of rows that a claim does not return: payloads stored in `bodies`, and headers.
 
-Owns reading both in portions, so that memory stays bounded however large a page's rows are
-(promise 9), and finding a body that was copied forward after its row had been claimed
-(migrations/functions/keep_bodies.sql). Known limits: one row is read whole, even above the budget;
-compressed headers are counted with their largest possible size.
+Promises bounded memory (promise 9), but one row is read whole, and that a body is found that was
+copied forward after the claim of its row (migrations/functions/keep_bodies.sql).
 """
 
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent, ClaimedRow
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 def weight(rows: Sequence[ClaimedEvent]) -> int:
@@ -36,27 +33,23 @@ def portions(rows: Sequence[ClaimedEvent], budget: int) -> Iterator[Sequence[Cla
         yield rows[start:]
 
 
-async def read(
-    connection: Connection, sql: Statements, rows: Sequence[ClaimedRow]
-) -> dict[int, str]:
+async def read(session: Session, rows: Sequence[ClaimedRow]) -> dict[int, str]:
     """The payloads (JSON text) of rows with a body, by body id."""
     wanted = [row for row in rows if row["body_id"] is not None]
     if not wanted:
         return {}
-    found = await _fetch(connection, sql["read_bodies"], wanted)
+    found = await _fetch(session, "read_bodies", wanted)
     if missing := [row for row in wanted if row["body_id"] not in found]:
-        found |= await _fetch(connection, sql["read_moved_bodies"], missing)
+        found |= await _fetch(session, "read_moved_bodies", missing)
     return found
 
 
-async def complete(
-    connection: Connection, sql: Statements, rows: Sequence[ClaimedEvent]
-) -> Sequence[ClaimedEvent]:
+async def complete(session: Session, rows: Sequence[ClaimedEvent]) -> Sequence[ClaimedEvent]:
     """The same rows, with the headers that the claim omitted."""
     left = [row["id"] for row in rows if row["headers"] is None and row["headers_bytes"]]
     if not left:
         return rows
-    found = await connection.fetch(sql["read_headers"], left)
+    found = await session.fetch("read_headers", left)
     headers = {row["id"]: row["headers"] for row in found}
     return [
         cast("ClaimedEvent", {**row, "headers": headers[row["id"]]})
@@ -66,6 +59,6 @@ async def complete(
     ]
 
 
-async def _fetch(connection: Connection, query: str, rows: Sequence[ClaimedRow]) -> dict[int, str]:
+async def _fetch(session: Session, statement: str, rows: Sequence[ClaimedRow]) -> dict[int, str]:
     ids, times = [row["body_id"] for row in rows], [row["body_at"] for row in rows]
-    return {row[0]: row[1] for row in await connection.fetch(query, ids, times)}
+    return {row[0]: row[1] for row in await session.fetch(statement, ids, times)}

@@ -1,9 +1,7 @@
 """The breakers table: which targets are down, shared by all workers.
 
-Owns its statements. Promises that only a caller that knows the newest version can write a change,
-that at most one worker holds a breaker's probe, that a trigger notifies all workers of each change,
-and that each opening and closing is recorded in `breaker_changes`, for charts.
-Known limit: each read returns the whole table.
+Promises that only a caller that knows the newest version can write a change, that at most one
+worker holds a breaker's probe, and that a trigger notifies all workers of each change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,9 +11,7 @@ from uuid import UUID
 
 from inboxd.resilience.breaker import WrittenBreaker
 from inboxd.resilience.rules import Mode, State
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 
 class BreakerRow(TypedDict):
@@ -35,18 +31,16 @@ class BreakerRow(TypedDict):
     changed_at: datetime
 
 
-async def declare(
-    connection: Connection, sql: Statements, uses: Iterable[tuple[str, str | None]]
-) -> None:
+async def declare(session: Session, uses: Iterable[tuple[str, str | None]]) -> None:
     """Record breakers, and the types or topics that need them ("command shop.pay", or None)."""
     pairs = sorted(set(uses), key=lambda pair: (pair[0], pair[1] or ""))
     if pairs:
         names, needed = [name for name, _ in pairs], [use for _, use in pairs]
-        await connection.execute(sql["declare_breakers"], names, needed)
+        await session.execute("declare_breakers", names, needed)
 
 
-async def read(connection: Connection, sql: Statements, worker: UUID) -> dict[str, WrittenBreaker]:
-    rows = await connection.fetch(sql["read_breakers"], worker)
+async def read(session: Session, worker: UUID) -> dict[str, WrittenBreaker]:
+    rows = await session.fetch("read_breakers", worker)
     return {
         row["name"]: WrittenBreaker(
             mode=row["mode"],
@@ -62,47 +56,39 @@ async def read(connection: Connection, sql: Statements, worker: UUID) -> dict[st
 
 
 async def open_(
-    connection: Connection,
-    sql: Statements,
-    name: str,
-    version: int,
-    seconds: float,
-    opens: int,
-    reason: str,
+    session: Session, name: str, version: int, seconds: float, opens: int, reason: str
 ) -> int | None:
     """Open a breaker; returns its new version, or None if its version had changed."""
-    found: int | None = await connection.fetchval(
-        sql["open_breaker"], name, version, seconds, opens, reason
+    found: int | None = await session.fetchval(
+        "open_breaker", name, version, seconds, opens, reason
     )
     return found
 
 
-async def close(connection: Connection, sql: Statements, name: str, version: int) -> int | None:
+async def close(session: Session, name: str, version: int) -> int | None:
     """Close a breaker after its probes; returns its new version, or None if it had changed."""
-    found: int | None = await connection.fetchval(sql["close_breaker"], name, version)
+    found: int | None = await session.fetchval("close_breaker", name, version)
     return found
 
 
-async def take_probe(
-    connection: Connection, sql: Statements, name: str, worker: UUID, seconds: float
-) -> int | None:
+async def take_probe(session: Session, name: str, worker: UUID, seconds: float) -> int | None:
     """Take a breaker's probe; returns the breaker's version, or None if no probe is free."""
-    found: int | None = await connection.fetchval(sql["take_probe"], name, worker, seconds)
+    found: int | None = await session.fetchval("take_probe", name, worker, seconds)
     return found
 
 
 async def keep_probe(
-    connection: Connection, sql: Statements, name: str, version: int, worker: UUID, seconds: float
+    session: Session, name: str, version: int, worker: UUID, seconds: float
 ) -> bool:
     """Prolong a probe; False: this worker has lost it."""
-    found = await connection.fetchval(sql["keep_probe"], name, version, worker, seconds)
+    found = await session.fetchval("keep_probe", name, version, worker, seconds)
     return found is not None
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
+async def forget(session: Session) -> None:
     """Delete breakers that are not declared and unchanged for a week, and old changes."""
-    await connection.execute(sql["forget_breakers"])
-    await connection.execute(sql["forget_breaker_changes"])
+    await session.execute("forget_breakers")
+    await session.execute("forget_breaker_changes")
 
 
 async def listed(
@@ -113,10 +99,7 @@ async def listed(
     after: str | None = None,
     rows: int | None = None,
 ) -> list[BreakerRow]:
-    """All breakers, or the one with this name, or those that any of `uses` needs.
-
-    Or at most `rows`, after a name.
-    """
+    """All, of one name, or needed by any of `uses`; or at most `rows`, after a name."""
     given = (name, uses, after, rows)
     return cast("list[BreakerRow]", await session.fetch("list_breakers", *given))
 
@@ -124,9 +107,6 @@ async def listed(
 async def force(
     session: Session, name: str, mode: Mode, actor: str, reason: str | None, seen: str | None
 ) -> bool:
-    """Set a breaker's mode; seen: the mode that the operator saw, None for any.
-
-    False: there is no such breaker, it has that mode already, or its mode was not `seen`.
-    """
+    """False: not found, in that mode already, or not in the mode `seen` (None: any)."""
     forced = await session.fetchval("force_breaker", name, mode, actor, reason, seen)
     return forced is not None

@@ -1,8 +1,6 @@
 """The actions table: bulk actions that operators have ordered, and their progress.
 
-Owns its statements. Promises that concurrent workers each claim a different action until their
-transactions end, and that an action's progress commits together with its changes of rows.
-*See:* `operations/bulk_orders.py`, which orders; `operations/bulk_runs.py`, which works them off.
+Promises that workers claim different actions, and that progress commits with the changed rows.
 """
 
 import json
@@ -29,10 +27,7 @@ _LOOKED: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedAction:
-    """A bulk action as ordered. to: the new time or priority of the rows.
-
-    request: the id of the form that ordered it, if a form did.
-    """
+    """to: the rows' new time or priority. request: the id of the form that ordered it, if any."""
 
     table: HotTable
     verb: str
@@ -53,10 +48,9 @@ class OrderedAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionProgress:
-    """The work of one transaction for an action. wait: the time until the next transaction.
+    """The work of one transaction; wait: until the next one, which tries `passed` (ids) again.
 
-    canary: ids of rows that have to succeed first. note: why the action is paused. passed: ids of
-    locked rows that the next transaction tries again.
+    canary: ids of rows that have to succeed first. note: why the action is paused.
     """
 
     status: ActionStatus
@@ -70,10 +64,7 @@ class ActionProgress:
 
 
 async def count_open(session: Session, actor: str) -> tuple[int, int]:
-    """The numbers of unfinished actions: of this actor, and of all actors.
-
-    Locks out other orders until the transaction ends.
-    """
+    """Of this actor, and of all; locks out other orders until the transaction ends."""
     # Two statements: the second has to see the orders that the first has waited for.
     await session.execute("hold_orders")
     row = await session.one("count_open_actions", actor)
@@ -114,7 +105,6 @@ def _selection(match: Match) -> str:
 
 
 def match_of(row: Row) -> Match:
-    """The filter that an action was ordered with."""
     given = json.loads(row["selection"])
     times = {each: datetime.fromisoformat(given[each]) for each in _TIMES if each in given}
     return Match(**{**given, **times}, tenants=row["tenants"])
@@ -144,17 +134,14 @@ async def hold(session: Session, id: int) -> Row | None:
 
 
 async def pause(session: Session, id: int, why: str) -> None:
-    """Pause an action that the caller has locked."""
     await session.execute("pause_action", id, why)
 
 
 async def resume(session: Session, id: int) -> None:
-    """Resume a paused action that the caller has locked."""
     await session.execute("resume_action", id)
 
 
 async def abort(session: Session, id: int) -> None:
-    """Abort an action that the caller has locked."""
     await session.execute("abort_action", id)
 
 
@@ -167,7 +154,6 @@ async def claim(session: Session) -> Row | None:
 
 
 async def advance(session: Session, row: Row, progress: ActionProgress) -> None:
-    """Record the progress of an action that this transaction has claimed."""
     await session.execute(
         "advance_action",
         row["id"],
@@ -191,10 +177,7 @@ async def put_off(session: Session, id: int, why: str) -> None:
 async def try_rows(
     session: Session, table: HotTable, ids: Sequence[int]
 ) -> tuple[list[Row], list[int]]:
-    """Lock the rows that are free, and whose bucket is free; also return the other existing ids.
-
-    A locked row has: id, status; that of an event has also mode.
-    """
+    """Lock the free rows whose bucket is free; also returns the ids of other existing rows."""
     free = ids
     if table == "events":
         free = [row["id"] for row in await session.fetch("take_free_buckets", ids)]
@@ -212,13 +195,11 @@ async def fail(session: Session, id: int, why: str) -> ActionStatus | None:
 
 
 async def until_next(session: Session) -> timedelta | None:
-    """The time until the next action is due; None: no action continues by itself."""
     wait: timedelta | None = await session.fetchval("until_next_action")
     return wait
 
 
 async def last_id(session: Session, table: HotTable) -> int:
-    """The largest id in the table; 0 if it is empty."""
     return int(await session.fetchval(f"last_id_{table}"))
 
 

@@ -1,9 +1,7 @@
 """Compares the live schema with what this release's migrations make.
 
-Owns `schema.txt`: every table, column, constraint, index, function and trigger by name and as
-PostgreSQL describes it. The test that compares it with the migrations writes it. The body of a
-function is taken from its file. So manual changes are found without a second database.
-Known limit: views, sequences, grants and partitions are not compared.
+Owns `schema.txt`, which the test writes that compares it with the migrations; functions' bodies are
+in their files. Known limit: views, sequences, grants and partitions are not compared.
 """
 
 import hashlib
@@ -14,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from inboxd.store import migrations
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements, render
+from inboxd.store.session import Session
+from inboxd.store.statements import render
 
 FILE = Path(__file__).with_name("schema.txt")
 # Each section of the file: the kind of thing in it, and the statement that reads them.
@@ -34,11 +32,7 @@ Names = dict[tuple[str, str], str]  # (kind, name) -> as PostgreSQL describes it
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs from what the migrations make; its texts are PostgreSQL's.
-
-    left: a function that an older release made and this release does not have.
-    statement: for a function, the CREATE statement of its file.
-    """
+    """left: a function of an older release. statement: of a function, its file's CREATE."""
 
     kind: str
     name: str
@@ -48,21 +42,21 @@ class Difference:
     statement: str = ""
 
 
-async def differences(connection: Connection, sql: Statements) -> tuple[int, list[Difference]]:
-    """The number of compared things, and those that differ.
+async def differences(session: Session) -> tuple[int, list[Difference]]:
+    """Returns how many things were compared, and which differ.
 
     The session's search path must not contain the schema: PostgreSQL would shorten its names.
     """
     live: Names = {}
     bodies: dict[str, str] = {}
     for kind, statement in _SECTIONS.values():
-        for row in await connection.fetch(sql[statement]):
+        for row in await session.fetch(statement):
             live |= _entries(kind, row["name"], row["text"])
             if row["body"] is not None:
                 bodies[row["name"]] = row["body"]
-    shipped = _shipped(sql.schema)
-    made = _made(sql.schema)
-    ran = await migrations.applied(connection, sql)
+    shipped = _shipped(session.sql.schema)
+    made = _made(session.sql.schema)
+    ran = await migrations.applied(session)
     found = []
     for each in (*_compare(shipped, live), *_changed_bodies(made, shipped, bodies)):
         bare = _bare(each.name)
@@ -76,24 +70,21 @@ async def differences(connection: Connection, sql: Statements) -> tuple[int, lis
     return len(shipped), found
 
 
-async def describe(connection: Connection, sql: Statements) -> str:
-    """The contents of `schema.txt` for the live schema."""
+async def describe(session: Session) -> str:
     parts = []
     for section, (_, statement) in _SECTIONS.items():
-        rows = await connection.fetch(sql[statement])
+        rows = await session.fetch(statement)
         parts.append("\n".join([f"# {section}", *(f"{r['name']}\n{r['text']}" for r in rows)]))
     text = "\n\n".join(parts) + "\n"
     # Except settings, which have these names in every schema.
-    return re.sub(rf"\b{sql.schema}\.(?!(?:notify|webhooks)\b)", "{schema}.", text)
+    return re.sub(rf"\b{session.sql.schema}\.(?!(?:notify|webhooks)\b)", "{schema}.", text)
 
 
 def tables() -> frozenset[str]:
-    """The names of the tables that this release's migrations make."""
     return frozenset(name for kind, name in _shipped("inboxd") if kind == "table")
 
 
 def _shipped(schema: str) -> Names:
-    """The contents of `schema.txt`, with this schema name."""
     names: Names = {}
     for part in render(FILE.read_text(encoding="utf-8"), schema).split("# ")[1:]:
         section, *lines = part.rstrip("\n").split("\n")
@@ -109,7 +100,6 @@ def _shipped(schema: str) -> Names:
 
 
 def _entries(kind: str, name: str, text: str) -> Names:
-    """Split a table into entries for itself and for each of its columns."""
     if kind != "table":
         return {(kind, name): text.strip()}
     names = {("table", name): ""}
@@ -152,7 +142,6 @@ def _without_table(kind: str, name: str, text: str, side: Names) -> bool:
 def _changed_bodies(
     made: Mapping[str, Sequence["_Made"]], shipped: Names, bodies: Mapping[str, str]
 ) -> Iterator[Difference]:
-    """Functions whose bodies differ from their files."""
     for name, body in bodies.items():
         known = {each.digest for each in made.get(_bare(name), ())}
         if ("function", name) in shipped and body not in known:
@@ -160,7 +149,6 @@ def _changed_bodies(
 
 
 def _bare(name: str) -> str:
-    """The function's name without schema and arguments."""
     return name.partition("(")[0].rpartition(".")[2]
 
 

@@ -1,17 +1,12 @@
 """The census: the number of settled rows of each finished day, counted once.
 
-Owns the tables `census*`. A finished day of history gets no more rows, but may still change: a type
-is trimmed, rows are erased, a partition is attached again. Each of these calls the database's
-`begin_census` (here `begin`) in its own transaction; then the leader counts that day again, and
-`end` rejects a count that began earlier. Copying bodies of late rows forward moves rows within
-their day; this rejects a running count only. A day to which an open transaction has written is not
-finished. Counts of days in the future, from a clock that was set back since, are ignored and
-deleted. So counts are exact whatever crashes or interferes. A count has the lowest id of its day,
-by which lists leave days out. No change of a finished day brings a lower one, so it stays while the
-day is counted again; only a partition that is attached again loses it. Known limit: only the
-largest types and tenants of a day are counted separately; the rest is one number.
-*See:* `inboxd.maintenance.census`, which counts; `inboxd.operations.totals`, which adds up;
-`inboxd.store.finding`, which leaves days out.
+A finished day gets no more rows, but may change: a type is trimmed, rows are erased, a partition is
+attached again. Each of these calls the database's `begin_census` (here `begin`) in its own
+transaction; then the leader counts that day again, and `end` rejects a count that began earlier. So
+counts are exact whatever crashes. A day to which an open transaction has written is not finished;
+counts of days in the future, from a clock that was set back, are ignored. A count has its day's
+lowest id, by which lists leave days out; only a partition that is attached again loses it. Known
+limit: only the largest types and tenants of a day are counted separately.
 """
 
 from collections import Counter
@@ -21,8 +16,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from inboxd.model.lifecycle import Status
-from inboxd.store.connections import Connection, Row, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 # Table pages that one statement counts: 32 MB.
@@ -40,8 +35,6 @@ SETTLED_STATUSES = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.DI
 
 @dataclass(frozen=True, slots=True)
 class UncountedDay:
-    """A partition without a census; see `uncounted_partitions.sql`."""
-
     parent: str
     part: str
     low: datetime
@@ -55,10 +48,7 @@ class UncountedDay:
 
 
 class CountBegun(NamedTuple):
-    """A count that has begun; `at` identifies it.
-
-    written: the partition's insert, update and delete counters. bytes: its size.
-    """
+    """written: the partition's counters of inserts, updates, deletes; `at` identifies the count."""
 
     at: datetime
     written: int
@@ -79,10 +69,7 @@ class TypeStatus(NamedTuple):
 
 @dataclass(slots=True)
 class DayCount:
-    """The rows of a day: by status, by type, and by tenant; `*_left`: rows of other names.
-
-    low_id: no row has a lower id.
-    """
+    """`*_left`: rows of names that are not counted. low_id: no row has a lower id."""
 
     statuses: Counter[Status] = field(default_factory=Counter)
     types: dict[str, Counter[TypeStatus]] = field(default_factory=dict)
@@ -103,7 +90,6 @@ class DayCount:
             self.tenants_left += _add(self.tenants, tenant, key, rows)
 
     def shorten(self, types: int = MOST_TYPES, tenants: int = MOST_TENANTS) -> None:
-        """Keep the counts of the largest types and tenants; add the others to `*_left`."""
         self.types_left += _shorten(self.types, types)
         self.tenants_left += _shorten(self.tenants, tenants)
 
@@ -119,7 +105,6 @@ def _add(found: dict[str, Counter[TypeStatus]], name: str, key: TypeStatus, rows
 
 
 def _shorten(found: dict[str, Counter[TypeStatus]], most: int) -> int:
-    """Keep the `most` largest names; returns the number of rows of the others."""
     by_size = sorted(found, key=lambda name: (-found[name].total(), name))
     return sum(found.pop(name).total() for name in by_size[most:])
 
@@ -134,47 +119,38 @@ class SettledRows(NamedTuple):
 # ----------------------------------------------------------------------------------- counting
 
 
-async def uncounted(connection: Connection, sql: Statements) -> list[UncountedDay]:
+async def uncounted(session: Session) -> list[UncountedDay]:
     """Partitions without a census, oldest first; today's is among them, not `over`."""
-    return [UncountedDay(**row) for row in await connection.fetch(sql["uncounted_partitions"])]
+    return [UncountedDay(**row) for row in await session.fetch("uncounted_partitions")]
 
 
-async def begin(connection: Connection, sql: Statements, part: str, parent: str) -> CountBegun:
+async def begin(session: Session, part: str, parent: str) -> CountBegun:
     """Discard a partition's census and any running count; returns what `end` needs."""
-    return CountBegun(*await one_row(connection, sql["begin_census"], part, parent))
+    return CountBegun(*await session.one("begin_census", part, parent))
 
 
 def stretches(day: UncountedDay) -> Iterator[Stretch]:
-    """The stretches of a day, in order."""
     for first in range(0, max(1, day.pages), _STRETCH_PAGES):
         # The last stretch has no bound: the partition may have grown.
         end = first + _STRETCH_PAGES if first + _STRETCH_PAGES < day.pages else _LAST_PAGE
         yield Stretch(first, end)
 
 
-async def count(
-    connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: DayCount
-) -> None:
-    """Add the rows of a stretch to `found`."""
-    table = day.table
-    statement = sql[f"count_stretch_{table}"]
-    for row in await connection.fetch(
-        statement, day.low, day.high, (where.first, 0), (where.end, 0)
-    ):
+async def count(session: Session, day: UncountedDay, where: Stretch, found: DayCount) -> None:
+    table, bounds = day.table, ((where.first, 0), (where.end, 0))
+    for row in await session.fetch(f"count_stretch_{table}", day.low, day.high, *bounds):
         found.add(*row)
 
 
-async def end(
-    connection: Connection, sql: Statements, day: UncountedDay, began: CountBegun, found: DayCount
-) -> bool:
+async def end(session: Session, day: UncountedDay, began: CountBegun, found: DayCount) -> bool:
     """Write a day's count; False: another count began meanwhile, and this one is discarded."""
     found.shorten()
     types = [(*key, rows) for each in found.types.values() for key, rows in each.items()]
     tenants = [
         (tenant, *key, rows) for tenant, each in found.tenants.items() for key, rows in each.items()
     ]
-    written = await connection.fetchval(
-        sql["end_census"],
+    written = await session.fetchval(
+        "end_census",
         day.part,
         began.at,
         *(found.statuses[status] for status in SETTLED_STATUSES),
@@ -193,40 +169,32 @@ def _columns(rows: Iterable[tuple[object, ...]], width: int) -> list[list[object
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
-    """Delete censuses of partitions that no longer exist, and of days in the future."""
-    await connection.execute(sql["forget_census"])
+async def forget(session: Session) -> None:
+    await session.execute("forget_census")
 
 
 # ------------------------------------------------------------------------------------ reading
 
 
 async def total(
-    connection: Connection, sql: Statements, table: HotTable, type_: str | None, tenant: str | None
+    session: Session, table: HotTable, type_: str | None, tenant: str | None
 ) -> SettledRows:
-    """The sum of all censuses, for one or all types and tenants."""
     parent = f"{table}_history"
     if tenant is not None:
-        row = await one_row(connection, sql["total_census_tenant"], parent, tenant, type_)
+        row = await session.one("total_census_tenant", parent, tenant, type_)
     elif type_ is not None:
-        row = await one_row(connection, sql["total_census_type"], parent, type_)
+        row = await session.one("total_census_type", parent, type_)
     else:
-        row = await one_row(connection, sql["total_census"], parent)
+        row = await session.one("total_census", parent)
     return SettledRows(_statuses(row), row["untold"])
 
 
 async def look(
-    connection: Connection,
-    sql: Statements,
-    day: UncountedDay,
-    type_: str | None,
-    tenant: str | None,
-    most: int,
+    session: Session, day: UncountedDay, type_: str | None, tenant: str | None, most: int
 ) -> tuple[Counter[Status], int]:
     """Count a day without a census, up to `most` rows; also returns how many rows were read."""
     table = day.table
-    statement = sql[f"count_day_{table}"]
-    row = await one_row(connection, statement, day.low, day.high, type_, tenant, most)
+    row = await session.one(f"count_day_{table}", day.low, day.high, type_, tenant, most)
     return _statuses(row), row["looked"]
 
 

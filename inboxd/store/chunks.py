@@ -1,8 +1,7 @@
 """Chunks of batch topics: lining up arrivals, finding due chunks, reading and settling them.
 
-Owns the statements on chunks (ADR 13). Promises that a chunk needs a fixed number of statements, or
-one per portion where it does not fit in memory. Known limit: all must run in one transaction in
-which an earlier statement has locked the bucket (`inboxd.store.lines`).
+Promises a fixed number of statements for a chunk, or one per portion of memory. Known limit: all
+run in one transaction, in which an earlier statement has locked the bucket (ADR 13).
 *See:* `events/chunks/visit.py` and `events/chunks/making.py`, which call it.
 """
 
@@ -15,20 +14,15 @@ from uuid import UUID
 from inboxd.api.chunk_due import NEVER
 from inboxd.model.arrivals import Bucket
 from inboxd.store import lines
-from inboxd.store.connections import Connection, one_row
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 # Positions per statement, so that none exceeds its time limit.
 _STRETCH_POSITIONS = 20_000
 
 
 class OpenLine(NamedTuple):
-    """A line with lined-up events: its key, its head, and its last position.
-
-    postponed: the head has a later time, since its chunk is retried or deferred.
-    """
+    """postponed: the head has a later time, since its chunk is retried or deferred."""
 
     key: str
     id: int
@@ -72,18 +66,14 @@ class LinedUp(NamedTuple):
 
 
 async def line_up_arrivals(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     arrived: lines.IdRange,
     rows: int,
     age: timedelta,
     ends: Sequence[datetime],
     types: Iterable[str],
 ) -> LinedUp:
-    """Line up at most `rows` arrivals of an id range of a bucket; see the statement."""
-    found = await connection.fetch(
-        sql["line_up_arrivals"], *arrived, rows, age, list(ends), list(types)
-    )
+    found = await session.fetch("line_up_arrivals", *arrived, rows, age, list(ends), list(types))
     if not found:
         return LinedUp([], 0, arrived.after)
     keys = [row[0] for row in found if row[0] is not None]
@@ -91,37 +81,24 @@ async def line_up_arrivals(
 
 
 async def complete(
-    connection: Connection,
-    sql: Statements,
-    topic: str,
-    keys: Sequence[str],
-    full: int | None,
-    expected: Sequence[str],
+    session: Session, topic: str, keys: Sequence[str], full: int | None, expected: Sequence[str]
 ) -> None:
-    """Make lines due that are full or have all expected types."""
-    await connection.execute(sql["complete_chunks"], topic, keys, full, list(expected))
+    await session.execute("complete_chunks", topic, keys, full, list(expected))
 
 
 async def open_lines(
-    connection: Connection,
-    sql: Statements,
-    topic: str,
-    keys: Sequence[str],
-    most: int,
-    *,
-    due: bool = True,
+    session: Session, topic: str, keys: Sequence[str], most: int, *, due: bool = True
 ) -> list[OpenLine]:
-    """Lines with lined-up events; only due ones, unless `due=False`."""
-    rows = await connection.fetch(sql["open_lines"], topic, keys, most, not due)
+    rows = await session.fetch("open_lines", topic, keys, most, not due)
     return [OpenLine(*row) for row in rows]
 
 
 async def read_lines(
-    connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[OpenLine, int]]
+    session: Session, topic: str, wanted: Sequence[tuple[OpenLine, int]]
 ) -> list[list[ClaimedEvent]]:
     """The oldest events of each line, at most the wanted number; in the order of `wanted`."""
-    rows = await connection.fetch(
-        sql["read_chunks"],
+    rows = await session.fetch(
+        "read_chunks",
         topic,
         [line.key for line, _ in wanted],
         [line.position for line, _ in wanted],
@@ -135,10 +112,9 @@ async def read_lines(
     return found
 
 
-async def read(ask: Any, sql: Statements, stretch: PositionRange, rows: int) -> list[ClaimedEvent]:
-    """The first `rows` events of a stretch, in order; ask: also a handler's connection."""
+async def read(session: Session, stretch: PositionRange, rows: int) -> list[ClaimedEvent]:
     topic, key, first, last = stretch
-    return claimed_events(await ask.fetch(sql["read_chunk"], topic, key, first - 1, last, rows))
+    return claimed_events(await session.fetch("read_chunk", topic, key, first - 1, last, rows))
 
 
 def position_of(row: ClaimedEvent) -> int:
@@ -148,22 +124,15 @@ def position_of(row: ClaimedEvent) -> int:
 
 
 async def measure(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     topic: str,
     line: OpenLine,
     period: tuple[datetime, datetime] | None,
     most: int | None,
 ) -> tuple[int, int]:
     """The size and last position of the chunk that begins with a line's head."""
-    row = await one_row(
-        connection,
-        sql["measure_chunk"],
-        topic,
-        line.key,
-        line.position,
-        *(period or (None, None)),
-        most,
+    row = await session.one(
+        "measure_chunk", topic, line.key, line.position, *(period or (None, None)), most
     )
     return row["size"], row["last"]
 
@@ -174,87 +143,74 @@ def _pieces(stretch: PositionRange) -> Iterator[PositionRange]:
         yield stretch._replace(first=first, last=min(first + _STRETCH_POSITIONS - 1, stretch.last))
 
 
-async def types_in(
-    connection: Connection, sql: Statements, stretch: PositionRange, types: Sequence[str]
-) -> list[str]:
-    """The types among `types` that occur in a stretch."""
+async def types_in(session: Session, stretch: PositionRange, types: Sequence[str]) -> list[str]:
     found: list[str] = []
     for piece in _pieces(stretch):
         wanted = [type_ for type_ in types if type_ not in found]
         if not wanted:
             break
-        found += [row[0] for row in await connection.fetch(sql["types_in_chunk"], *piece, wanted)]
+        found += [row[0] for row in await session.fetch("types_in_chunk", *piece, wanted)]
     return found
 
 
-async def common_in(
-    connection: Connection, sql: Statements, stretch: PositionRange, first: ClaimedEvent
-) -> Common:
-    """The values of `first`, an event of a stretch, that all its events share."""
+async def common_in(session: Session, stretch: PositionRange, first: ClaimedEvent) -> Common:
     common = Common(first["correlation_id"], first["tenant"])
     for piece in _pieces(stretch):
         if common == (None, None):
             break
-        row = await one_row(connection, sql["common_in_chunk"], *piece, *common)
+        row = await session.one("common_in_chunk", *piece, *common)
         common = Common(*row)
     return common
 
 
 async def settle(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     stretch: PositionRange,
     seconds: float,
     worker: UUID,
     place_of: Callable[[str | None], str | None],
 ) -> list[tuple[str, str | None, int]]:
-    """Move the remaining events of a stretch into history; returns counts by type and tenant.
-
-    place_of: maps tenants to the names that are counted, so that the counts stay few.
-    """
+    """Returns counts by type and tenant; place_of maps tenants to names, so counts stay few."""
     found: Counter[tuple[str, str | None]] = Counter()
     for piece in _pieces(stretch):
-        for row in await connection.fetch(sql["settle_chunk"], *piece, seconds, worker):
+        for row in await session.fetch("settle_chunk", *piece, seconds, worker):
             found[row["type"], place_of(row["tenant"])] += row["rows"]
     return [(type_, tenant, rows) for (type_, tenant), rows in found.items()]
 
 
 async def fail(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     stretch: PositionRange,
     error: str | None,
     fingerprint: str | None,
     crashes: int = 0,
 ) -> None:
-    """Turn the events of a stretch into dead letters."""
     for piece in _pieces(stretch):
-        await connection.execute(sql["fail_chunk"], *piece, error, fingerprint, crashes)
+        await session.execute("fail_chunk", *piece, error, fingerprint, crashes)
 
 
-async def make_due(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
+async def make_due(session: Session, stretch: PositionRange) -> None:
     """Make the line due whichever event of the stretch becomes its head."""
     for piece in _pieces(stretch):
-        await connection.execute(sql["make_chunk_due"], *piece)
+        await session.execute("make_chunk_due", *piece)
 
 
-async def release_to_lanes(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
-    """Let the events of a stretch run one by one, from their lanes."""
+async def release_to_lanes(session: Session, stretch: PositionRange) -> None:
     for piece in _pieces(stretch):
-        await connection.execute(sql["release_chunk_to_lanes"], *piece)
+        await session.execute("release_chunk_to_lanes", *piece)
 
 
 async def oldest_arrival(
-    connection: Connection, sql: Statements, bucket: Bucket, after: int, bound: int
+    session: Session, bucket: Bucket, after: int, bound: int
 ) -> tuple[datetime, datetime] | None:
     """When the first arrival after a cursor was written, and the database's time now."""
-    row = await connection.fetchrow(sql["oldest_arrival"], *bucket, after, bound)
+    row = await session.fetchrow("oldest_arrival", *bucket, after, bound)
     return None if row is None else (row["created_at"], row["now"])
 
 
-async def newest(connection: Connection, sql: Statements) -> int:
+async def newest(session: Session) -> int:
     """The largest event id that the sequence has given out."""
-    return int(await connection.fetchval(sql["newest_event"]))
+    return int(await session.fetchval("newest_event"))
 
 
 async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
@@ -270,19 +226,15 @@ async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[d
 
 
 async def flush(session: Session, topic: str, key: str | None, most: int) -> list[str]:
-    """Make waiting chunks due now; returns their keys."""
     rows = await session.fetch("flush_chunks", topic, key, most)
     return [row[0] for row in rows]
 
 
 async def count(session: Session, topic: str, key: str | None, most: int) -> int:
-    """The number of waiting chunks that `flush` would make due, up to `most`."""
     return int(await session.fetchval("count_chunks", topic, key, most))
 
 
-async def release_topic_to_lanes(
-    connection: Connection, sql: Statements, topic: str, rows: int, grace: timedelta
-) -> int:
+async def release_topic_to_lanes(session: Session, topic: str, rows: int, grace: timedelta) -> int:
     """Let a page of a topic's events, which no worker serves, run alone; returns their number."""
-    tag = await connection.execute(sql["release_topic_to_lanes"], topic, rows, grace)
+    tag = await session.execute("release_topic_to_lanes", topic, rows, grace)
     return int(tag.split()[-1])

@@ -1,16 +1,12 @@
 """Text that statements share: lists of columns, and the filters of lists and bulk actions.
 
-In a statement, `{event but status, updated_at}` stands for the columns that an event shares with
-its history, except those two, which the statement gives itself; `{claimed event}` for the columns
-that a claim returns of an event, with the table alias `e`; the same for commands, with the alias
-`c`; `{story of s}` for the columns of the view `story`, with the alias `s`.
-`{matching event}` is the condition of a list's filter on an event, alias `r`; it needs
-`{looked event u}` of a table with the alias `u`. `{seen by id}` is the result of one look, and
-`{planned looks}` sets the planner for all looks. `{meant event h}` is the condition of a bulk
-action's filter on an event of the hot table, alias `h`.
-`{statistics}` are the counted columns of executions, `{statistics summed}` the sums of a group, and
-`{statistics added}` adds them to an existing row, alias `old`.
-*See:* inboxd/store/rows.py for the types of claimed rows; `inboxd.model.durations` for histograms.
+`{event but status, updated_at}`: the columns that an event shares with its history, except those
+two, which the statement gives itself. `{claimed event}`: the columns that a claim returns, alias
+`e` (of a command: `c`). `{story of s}`: the columns of the view `story`, alias `s`.
+`{matching event}`: a list's filter on an event, alias `r`; it needs `{looked event u}` of a table
+with the alias `u`. `{seen by id}`: the result of one look; `{planned looks}` sets the planner.
+`{meant event h}`: a bulk action's filter, alias `h`. `{statistics}`: the counts of executions,
+`{statistics summed}`: of a group; `{statistics added}`: added to a row, alias `old`.
 """
 
 import re
@@ -208,7 +204,6 @@ _MEANS = re.compile(r"\{meant (event|command) (\w+)\}")
 
 
 def written_out(text: str) -> str:
-    """Replace the placeholders of a statement by their lists of columns."""
     text = _BUT.sub(lambda found: _all_but(found[1], found[2].split(", ")), text)
     text = _OF_STORY.sub(lambda found: _story(found[1]), text)
     text = _STATISTICS.sub(lambda found: _statistics(found[1].strip()), text)
@@ -221,7 +216,6 @@ def written_out(text: str) -> str:
 
 
 def _meant(kind: str, row: str) -> str:
-    """The condition of a bulk action's filter on a row of a hot table."""
     in_time = _in_time(
         row,
         since="$5",

@@ -1,8 +1,7 @@
 """The commands table: survey, claim, settle, requeue, insert.
 
-Owns the arrays that the statements take. Promises that every write states the claim (worker and
-fence) on which it depends, and returns or raises by the rows that it changed (promise 3).
-Known limit: Python sorts a claim's rows by lane and time; the statement cannot guarantee an order.
+Promises that every write states the claim (worker and fence) on which it depends, and returns or
+raises by the rows that it changed (promise 3).
 *See:* `commands/sources/lanes.py`, which leases; `commands/settler.py`, which settles.
 """
 
@@ -17,11 +16,10 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.errors import LeaseLost, UniqueKeyTaken
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.arrays import columns, cursors, filled, sparse
-from inboxd.store.connections import Connection
 from inboxd.store.pages import pages
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Requeue, Settlement
-from inboxd.store.statements import Statements
 
 _LEASE_LOST = "IB001"
 _UNIQUE_KEY_TAKEN = "IB006"
@@ -29,8 +27,6 @@ NO_BATCHES: Mapping[UUID, int] = {}
 
 
 class Suspected(NamedTuple):
-    """Waiting commands of a group of suspects, of one queue and type: see `find_suspects.sql`."""
-
     group: UUID
     queue: str
     type: str
@@ -41,41 +37,30 @@ class Suspected(NamedTuple):
     since: float
 
 
-async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
+async def survey(session: Session) -> list[Sighting]:
     """Every lane of pending commands; suspects: a lane per queue and type, with priority None."""
-    rows = await connection.fetch(sql["survey_commands"])
+    rows = await session.fetch("survey_commands")
     return [Sighting((row[0], row[1], row[2]), *row[3:]) for row in rows]
 
 
 async def claim(
-    connection: Connection,
-    sql: Statements,
-    worker: UUID,
-    room: dict[str, int],
-    lanes: Sequence[Lane],
-    rows: int,
+    session: Session, worker: UUID, room: dict[str, int], lanes: Sequence[Lane], rows: int
 ) -> list[ClaimedCommand]:
     """Lease at most `rows` due commands, and of each queue at most its room."""
-    claimed = await connection.fetch(
-        sql["claim_commands"],
-        worker,
-        list(room),
-        list(room.values()),
-        *cursors(lanes, 0, 1, 2),
-        rows,
+    claimed = await session.fetch(
+        "claim_commands", worker, list(room), list(room.values()), *cursors(lanes, 0, 1, 2), rows
     )
     claimed.sort(key=lambda row: (row["lane"], row["run_at"], row["id"]))
     return cast("list[ClaimedCommand]", claimed)
 
 
-async def find_suspects(connection: Connection, sql: Statements) -> list[Suspected]:
+async def find_suspects(session: Session) -> list[Suspected]:
     """Waiting groups of suspects by queue and type, the group that crashed first comes first."""
-    return [Suspected(*row) for row in await connection.fetch(sql["find_suspects"])]
+    return [Suspected(*row) for row in await session.fetch("find_suspects")]
 
 
 async def claim_suspects(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     worker: UUID,
     group: UUID,
     types: Sequence[str],
@@ -84,55 +69,37 @@ async def claim_suspects(
     *,
     alone: bool = False,
 ) -> list[ClaimedCommand]:
-    """Lease at most `rows` due commands of a group of suspects, and of each queue its room.
-
-    alone: no other command runs on this worker.
-    """
-    claimed = await connection.fetch(
-        sql["claim_suspects"],
-        worker,
-        group,
-        types,
-        list(room),
-        list(room.values()),
-        rows,
-        alone,
+    """alone: no other command runs on this worker."""
+    claimed = await session.fetch(
+        "claim_suspects", worker, group, types, list(room), list(room.values()), rows, alone
     )
     claimed.sort(key=itemgetter("run_at", "id"))
     return cast("list[ClaimedCommand]", claimed)
 
 
-async def end_alone(
-    connection: Connection, sql: Statements, worker: UUID, id_: int, fence: int
-) -> None:
+async def end_alone(session: Session, worker: UUID, id_: int, fence: int) -> None:
     """End a suspect's time alone: from now on other commands may run beside it."""
-    await connection.execute(sql["end_alone"], id_, fence, worker)
+    await session.execute("end_alone", id_, fence, worker)
 
 
 async def end(
-    connection: Connection,
-    sql: Statements,
-    worker: UUID,
-    ended: Sequence[Settlement],
-    requeues: Sequence[Requeue],
+    session: Session, worker: UUID, ended: Sequence[Settlement], requeues: Sequence[Requeue]
 ) -> set[int]:
-    """`settle` and `requeue` in one transaction; returns the ids whose claim still held.
+    """Returns the ids whose claim still held.
 
-    Against deadlocks, all waiting rows are locked first if several ends may release some.
+    One transaction; it locks all waiting rows first if several ends may release some: no deadlock.
     """
     dead = [each.id for each in requeues if each.status == "failed"]
     if len(dead) > 1 or (requeues and ended):
         outcomes = {each.id: "failed" if each.status == "failed" else None for each in requeues}
         outcomes |= {each.id: each.status for each in ended}
-        await connection.execute(sql["hold_ending"], list(outcomes), [], list(outcomes.values()))
-    held = await settle(connection, sql, worker, ended)
-    return held | (await requeue(connection, sql, worker, requeues) if requeues else set())
+        await session.execute("hold_ending", list(outcomes), [], list(outcomes.values()))
+    held = await settle(session, worker, ended)
+    return held | (await requeue(session, worker, requeues) if requeues else set())
 
 
-async def settle(
-    connection: Connection, sql: Statements, worker: UUID, ended: Sequence[Settlement]
-) -> set[int]:
-    """Move ended commands into history; returns the ids whose claim still held.
+async def settle(session: Session, worker: UUID, ended: Sequence[Settlement]) -> set[int]:
+    """Returns the ids whose claim still held.
 
     Sorted by id, the order in which all code locks commands without dependencies: no deadlock.
     """
@@ -140,44 +107,33 @@ async def settle(
         return set()
     ended = sorted(ended, key=itemgetter(0))
     ids, fences, statuses, seconds, results = map(list, zip(*ended, strict=True))
-    rows = await connection.fetch(
-        sql["settle_commands"], ids, fences, statuses, seconds, filled(results), worker
+    rows = await session.fetch(
+        "settle_commands", ids, fences, statuses, seconds, filled(results), worker
     )
     return {row[0] for row in rows}
 
 
-async def settle_own(
-    connection: Connection, sql: Statements, worker: UUID, ended: Settlement, ending: str
-) -> None:
-    """Settle a command in its own transaction, and run `ending`, which commits.
-
-    Without a result it is one round trip: numbers and a uuid need no parameters. Raises LeaseLost;
-    the function raised inside the transaction, so nothing was committed.
-    """
+async def settle_own(session: Session, worker: UUID, ended: Settlement, ending: str) -> None:
+    """One round trip without a result; `ending` commits. After LeaseLost nothing was committed."""
     id_, fence, _, seconds, result = ended
     try:
         if result is None:
-            call = f"{sql['settle_command']}({id_:d}, {fence:d}, '{worker}', {seconds:.9f})"
-            await connection.execute(f"{call}; {ending}")
+            call = f"{session.sql['settle_command']}({id_:d}, {fence:d}, '{worker}', {seconds:.9f})"
+            await session.connection.execute(f"{call}; {ending}")
         else:
-            await connection.execute(sql["settle_with_result"], id_, fence, worker, seconds, result)
-            await connection.execute(ending)
+            await session.execute("settle_with_result", id_, fence, worker, seconds, result)
+            await session.connection.execute(ending)
     except asyncpg.PostgresError as error:
         if error.sqlstate == _LEASE_LOST:
             raise LeaseLost(f"command {ended.id}: {error}") from error
         raise
 
 
-async def requeue(
-    connection: Connection, sql: Statements, worker: UUID, requeues: Sequence[Requeue]
-) -> set[int]:
-    """Write retries, deferrals, releases and dead letters; returns the ids whose claim held.
-
-    Sorted by id, as in `settle`.
-    """
+async def requeue(session: Session, worker: UUID, requeues: Sequence[Requeue]) -> set[int]:
+    """Returns the ids whose claim held; sorted by id, as in `settle`."""
     requeues = sorted(requeues, key=attrgetter("id"))
-    rows = await connection.fetch(
-        sql["requeue_commands"],
+    rows = await session.fetch(
+        "requeue_commands",
         *columns(requeues, "id", "fence", "status", "spent", "delay", "run_at"),
         *columns(requeues, "error", "fingerprint"),
         worker,
@@ -187,24 +143,19 @@ async def requeue(
 
 
 async def insert(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     sent: Sequence[tuple[CommandDraft, Parent]],
     batches: Mapping[UUID, int] = NO_BATCHES,
 ) -> None:
-    """Insert the commands that handlers sent, with their lineage; batches: their ids by uuid.
-
-    Omits a command whose unique key belongs to another command that stays. Raises UniqueKeyTaken
-    if such a command is to be rejected.
-    """
+    """Omits a command whose unique key is taken; raises UniqueKeyTaken if it is to be rejected."""
     if any(draft.unique_key is not None for draft, _ in sent):
-        sent = await _free_of_others(connection, sql, sent)
+        sent = await _free_of_others(session, sent)
     for cut in pages(len(draft.payload) for draft, _ in sent):
         page = sent[cut]
         drafts = [draft for draft, _ in page]
         parents = [parent for _, parent in page]
-        await connection.execute(
-            sql["insert_commands"],
+        await session.execute(
+            "insert_commands",
             *columns(drafts, "command_id", "queue", "type", "schema_version", "payload"),
             *columns(drafts, "priority"),
             *sparse(drafts, "run_at", "delay", "deadline", "max_attempts"),
@@ -218,14 +169,13 @@ async def insert(
 
 
 async def _free_of_others(
-    connection: Connection, sql: Statements, sent: Sequence[tuple[CommandDraft, Parent]]
+    session: Session, sent: Sequence[tuple[CommandDraft, Parent]]
 ) -> list[tuple[CommandDraft, Parent]]:
     """The commands to insert; locks their unique keys until this transaction ends."""
     unique = [draft for draft, _ in sent if draft.unique_key is not None]
     try:
-        stays = await connection.fetchval(
-            sql["resolve_unique_keys"],
-            *columns(unique, "type", "unique_key", "on_conflict"),
+        stays = await session.fetchval(
+            "resolve_unique_keys", *columns(unique, "type", "unique_key", "on_conflict")
         )
     except asyncpg.PostgresError as error:
         if error.sqlstate == _UNIQUE_KEY_TAKEN:
@@ -245,7 +195,6 @@ async def _free_of_others(
 
 
 def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Sequence[list[Any]]:
-    """The columns for members of batches, waiting commands and awaited commands."""
     if not batches:
         return [], [], []
     return (
@@ -256,16 +205,13 @@ def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Seq
 
 
 async def write_progress(
-    connection: Connection, sql: Statements, worker: UUID, told: Sequence[tuple[int, int, str]]
+    session: Session, worker: UUID, told: Sequence[tuple[int, int, str]]
 ) -> set[int]:
     """Write (id, fence, JSON object) for running commands; returns the ids whose claim held."""
     ids, fences, texts = zip(*told, strict=True)
-    rows = await connection.fetch(sql["write_progress"], worker, ids, fences, texts)
+    rows = await session.fetch("write_progress", worker, ids, fences, texts)
     return {row[0] for row in rows}
 
 
-async def release(
-    connection: Connection, sql: Statements, worker: UUID, but: Sequence[int] = ()
-) -> int:
-    """Release all commands of a worker except these ids; returns their number."""
-    return len(await connection.fetch(sql["release_commands"], worker, but))
+async def release(session: Session, worker: UUID, but: Sequence[int] = ()) -> int:
+    return len(await session.fetch("release_commands", worker, but))

@@ -1,17 +1,14 @@
 """Connections to PostgreSQL: how they are opened and bounded, and what their errors mean.
 
-Owns the session settings (time-outs, isolation, keepalives), the failover between hosts, and the
-translation of the driver's errors. Promises that the session of a stopped or vanished worker ends
-by itself, that the worker detects a vanished server, and that no error shows a password. Known
-limits: behind a pooler in transaction mode session settings are impossible; `inboxd.store.pools`
-sets them in each transaction instead. Hosts that are named outside the DSN's authority (`?host=`,
-PGHOST) share one time-out.
+Promises that the session of a stopped or vanished worker ends by itself, that the worker detects a
+vanished server, and that no error shows a password. Known limit: hosts that are named outside the
+DSN's authority (`?host=`, PGHOST) share one time-out.
 """
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -78,11 +75,7 @@ def is_away(error: BaseException) -> bool:
 
 
 def is_without_partition(error: BaseException) -> bool:
-    """Whether no partition existed for a row.
-
-    Has the SQLSTATE of a violated CHECK; the server's source function tells them apart, since
-    messages depend on the server's language.
-    """
+    """Known by the server's source function: the SQLSTATE is a CHECK's, messages are translated."""
     return (
         isinstance(error, asyncpg.CheckViolationError)
         and error.server_source_function == _LOOKS_FOR_PARTITION
@@ -157,7 +150,6 @@ def session_name(database: Database, purpose: str) -> str:
 
 
 def session_settings(database: Database, purpose: str) -> dict[str, str]:
-    """The settings with which each session of the daemon starts."""
     return {
         "application_name": session_name(database, purpose),
         "timezone": "UTC",
@@ -189,7 +181,6 @@ ERRAND_PLANS = {"enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"}
 
 
 def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dict[str, Any]:
-    """The driver's arguments for a session for `purpose`, with `plans` among its settings."""
     arguments: dict[str, Any] = {}
     if database.transaction_pooler:
         # The pooler gives the session to other clients: it must keep no state.
@@ -207,38 +198,8 @@ def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dic
     return arguments
 
 
-@asynccontextmanager
-async def apart(connection: Connection) -> AsyncIterator[None]:
-    """A block whose failure does not abort the open transaction: a savepoint, if there is one."""
-    if connection.is_in_transaction():
-        async with connection.transaction():
-            yield
-    else:
-        yield
-
-
-async def one_row(connection: Connection, statement: str, *arguments: object) -> Row:
-    """The row of a statement that always returns one, such as an aggregate."""
-    row = await connection.fetchrow(statement, *arguments)
-    assert row is not None  # noqa: S101 - by what the statement is
-    return row
-
-
-async def connect(
-    database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
-) -> "asyncpg.Connection[asyncpg.Record]":
-    """Open a connection. Raises DatabaseError with a remedy."""
-    try:
-        return await dial(database, **arguments(database, purpose, plans))
-    except (*LOST, asyncpg.PostgresError) as error:
-        raise explain_connecting(error, database) from error
-
-
-async def dial(database: Database, **words: Any) -> "asyncpg.Connection[asyncpg.Record]":
-    """Connect to the first host that accepts, each with its share of `connect_timeout`.
-
-    Skips a read-only host if there are several: it is a standby, or was demoted.
-    """
+async def dial(database: Database, **words: Any) -> Connection:
+    """Each host gets its share of `connect_timeout`; of several, read-only ones are skipped."""
     hosts = dsn_of_each_host(database.dsn.get_secret_value())
     share = database.connect_timeout.total_seconds() / len(hosts)
     if len(hosts) > 1 and "target_session_attrs=" not in hosts[0]:
@@ -261,9 +222,7 @@ def dsn_of_each_host(dsn: str) -> list[str]:
     return [parts._replace(netloc=f"{login}{at}{host}").geturl() for host in hosts.split(",")]
 
 
-def _watched(
-    connection: "asyncpg.Connection[asyncpg.Record]", database: Database
-) -> "asyncpg.Connection[asyncpg.Record]":
+def _watched(connection: Connection, database: Database) -> Connection:
     """Let this side detect a vanished server: `tcp_…` settings affect only the server's side."""
     transport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the driver has no other way
     peer = transport.get_extra_info("socket")
@@ -282,7 +241,6 @@ def _watched(
 
 
 def whereabouts(connection: Connection) -> str:
-    """The database of a connection, for messages: its name, and the server's address."""
     driver: Any = connection  # it has no public way to ask
     address, name = driver._addr, driver._params.database  # noqa: SLF001
     host, port = address if isinstance(address, tuple) else (address, None)
@@ -297,7 +255,6 @@ def _is_unreachable(error: Exception) -> bool:
 
 
 def explain_connecting(error: Exception, database: Database) -> DatabaseError:
-    """The cause and the remedy, with the DSN without its password."""
     where = redact(database.dsn.get_secret_value())
     reason = redact(str(error)) or type(error).__name__
     advice = next((told for kinds, told in _ADVICE if isinstance(error, kinds)), _CORRECT)
@@ -363,10 +320,7 @@ _TO_THE_DAEMON = "grant it to the daemon's role; see: inboxd check"
 def explained(
     to_the_denied: str = _TO_THE_DAEMON, asked: "Connection | Callable[[], str] | None" = None
 ) -> Iterator[None]:
-    """Raise the block's errors as DatabaseError or SchemaError, with a remedy.
-
-    asked: the connection whose database a message about a wrong schema names, or its whereabouts.
-    """
+    """Raise DatabaseError or SchemaError. asked: whose whereabouts a message gives."""
     try:
         yield
     except asyncpg.PostgresError as error:

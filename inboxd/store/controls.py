@@ -1,15 +1,12 @@
 """The controls table: what operators have paused.
 
-Owns its statements. Promises that a pause and its end reach every listening worker, since a trigger
-notifies whichever client wrote the row. Known limit: each read returns the whole table.
+Promises that a trigger notifies every listening worker of a pause, and of its end.
 """
 
 from datetime import datetime
 from typing import Literal, TypedDict, cast
 
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 Kind = Literal["type", "topic", "queue", "schedule", "source"]
 Mode = Literal["hold", "refuse"]
@@ -26,8 +23,8 @@ class Control(TypedDict):
     mode: Mode
 
 
-async def read(connection: Connection, sql: Statements) -> list[Control]:
-    return cast("list[Control]", await connection.fetch(sql["read_controls"]))
+async def read(session: Session) -> list[Control]:
+    return cast("list[Control]", await session.fetch("read_controls"))
 
 
 async def pause(

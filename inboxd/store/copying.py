@@ -1,18 +1,15 @@
-"""Copies the rows of a partition of history out as a stream.
+"""Copies the rows of a partition of history out as a stream, as JSON lines or CSV.
 
-Owns the two formats, JSON lines and CSV. Promises bounded memory, snapshots of about a second (a
-long snapshot would keep dead rows in the hot tables), and the same format of times and bytes
-whatever the database's settings. Known limit: a row that changes meanwhile may be copied twice or
-not at all; only retention changes rows of finished days.
+Promises bounded memory, snapshots of about a second, and one format of times and bytes whatever the
+settings. Known limit: a row that changes meanwhile may be copied twice or not at all.
 """
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from inboxd.store import partitions
-from inboxd.store.connections import Connection
 from inboxd.store.partitions import Partition
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 Write = Callable[[bytes], Coroutine[Any, Any, None]]
 
@@ -24,26 +21,21 @@ _DELIMITER, _QUOTE = "\x02", "\x01"
 _FORMATS = "SET LOCAL datestyle = 'ISO'; SET LOCAL timezone = 'UTC'; SET LOCAL bytea_output = 'hex'"
 
 
-async def count(connection: Connection, sql: Statements, partition: Partition) -> int:
-    """The number of rows of an attached partition."""
+async def count(session: Session, partition: Partition) -> int:
     table = partition.parent.removesuffix("_history")
-    return int(
-        await connection.fetchval(sql[f"count_{table}_history"], partition.low, partition.high)
-    )
+    return int(await session.fetchval(f"count_{table}_history", partition.low, partition.high))
 
 
-async def copy_out(
-    connection: Connection, sql: Statements, partition: Partition, form: str, write: Write
-) -> int:
+async def copy_out(session: Session, partition: Partition, form: str, write: Write) -> int:
     """Copy an attached partition to `write`, as "jsonl" or "csv"; returns the number of rows."""
     table = partition.parent.removesuffix("_history")
     is_csv, rows = form == "csv", 0
-    query = sql[f"export_{table}_csv" if is_csv else f"export_{table}_jsonl"]
-    size = await partitions.pages(connection, sql, partition)
+    query = session.sql[f"export_{table}_csv" if is_csv else f"export_{table}_jsonl"]
+    size = await partitions.pages(session, partition)
     for page in range(0, max(size, 1), _PAGES_PER_COPY):
-        async with connection.transaction():
-            await connection.execute(_FORMATS)
-            tag = await connection.copy_from_query(
+        async with session.transaction():
+            await session.connection.execute(_FORMATS)
+            tag = await session.connection.copy_from_query(
                 query,
                 *(partition.low, partition.high, f"({page},0)", f"({page + _PAGES_PER_COPY},0)"),
                 output=write,

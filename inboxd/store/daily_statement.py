@@ -1,10 +1,8 @@
 """The tables statement_*: the sources of the daily statement, and the statement itself.
 
-Owns their statements. Promises that the counts of a partition are written in the transaction of its
-census, so they count exactly if the census counts; that the sums are read in one snapshot; and that
-names of sources are bounded: the first 1,000 are counted separately, the others together.
-Known limit: the first count reads all of history, later counts only the days since then.
-*See:* `inboxd.model.daily_statement`, which adds up; `inboxd.maintenance.daily_statement`.
+Promises that a partition is counted exactly if its census is, in one transaction; that sums are
+read in one snapshot; and that the first 1,000 names of sources are counted separately. Known limit:
+the first count reads all of history, later counts only the days since then.
 """
 
 from collections import Counter
@@ -25,9 +23,8 @@ from inboxd.model.daily_statement import (
     fate_of,
 )
 from inboxd.store.census import Stretch, UncountedDay
-from inboxd.store.connections import Connection, Row, one_row
+from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 MOST_SOURCES = 1_000
 _PAGE_ROWS = 20_000
@@ -45,8 +42,6 @@ class StrayKey(NamedTuple):
 
 @dataclass(slots=True)
 class StrayCount:
-    """The number of such rows, and one of them."""
-
     rows: int = 0
     example: UUID | None = None
 
@@ -57,8 +52,6 @@ class StrayCount:
 
 @dataclass(slots=True)
 class EventsOfDay:
-    """Settled events of a partition, by day of writing, source and status; and stray rows."""
-
     settled: Counter[tuple[date, str, str]] = field(default_factory=Counter)
     strays: dict[StrayKey, StrayCount] = field(default_factory=dict)
 
@@ -76,82 +69,60 @@ class ReceiptsOfDay:
 # ----------------------------------------------------------------------------------- counting
 
 
-async def to_count_again(
-    connection: Connection, sql: Statements, believed: timedelta, most: int
-) -> list[UncountedDay]:
-    """Partitions that have no count by source, or changed after it, or whose count is too old.
-
-    believed: the most age of a count. most: the most partitions.
-    """
-    rows = await connection.fetch(sql["partitions_to_count_again"], believed, most)
+async def to_count_again(session: Session, believed: timedelta, most: int) -> list[UncountedDay]:
+    """Partitions without a count by source, changed after it, or with one older than `believed`."""
+    rows = await session.fetch("partitions_to_count_again", believed, most)
     return [UncountedDay(**row) for row in rows]
 
 
 async def count_events(
-    connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: EventsOfDay
+    session: Session, day: UncountedDay, where: Stretch, found: EventsOfDay
 ) -> None:
-    """Add the rows of a stretch to `found`."""
     given = (day.low, day.high, (where.first, 0), (where.end, 0))
-    for written, source, status, rows in await connection.fetch(sql["count_sources"], *given):
+    for written, source, status, rows in await session.fetch("count_sources", *given):
         found.settled[written, source, status] += rows
-    for written, source, rows, example in await connection.fetch(
-        sql["events_without_receipt"], *given
-    ):
+    for written, source, rows, example in await session.fetch("events_without_receipt", *given):
         key = StrayKey(written, source, names.EVENTS_WITHOUT_RECEIPT)
         found.strays.setdefault(key, StrayCount()).add(rows, example)
 
 
-async def begin_receipts(
-    connection: Connection, sql: Statements, day: UncountedDay
-) -> ReceiptsOfDay:
+async def begin_receipts(session: Session, day: UncountedDay) -> ReceiptsOfDay:
     """An empty count; it searches the receipts' events only if age has removed none of them."""
-    return ReceiptsOfDay(await connection.fetchval(sql["are_events_kept"], day.low))
+    return ReceiptsOfDay(await session.fetchval("are_events_kept", day.low))
 
 
 async def count_receipts(
-    connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: ReceiptsOfDay
+    session: Session, day: UncountedDay, where: Stretch, found: ReceiptsOfDay
 ) -> None:
-    """Add the rows of a stretch to `found`."""
     given = (day.low, day.high, (where.first, 0), (where.end, 0), found.is_checked)
-    for source, rows, duplicates, strays, example in await connection.fetch(
-        sql["count_receipts"], *given
-    ):
+    for source, rows, duplicates, strays, example in await session.fetch("count_receipts", *given):
         found.found[source] += rows
         found.duplicates[source] += duplicates
         if strays:
             found.strays.setdefault(source, StrayCount()).add(strays, example)
 
 
-async def keep_events(
-    connection: Connection, sql: Statements, day: UncountedDay, found: EventsOfDay
-) -> None:
-    """Write the count, in the transaction of the census."""
-    known = await admit(connection, sql, {source for _, source, _ in found.settled})
+async def keep_events(session: Session, day: UncountedDay, found: EventsOfDay) -> None:
+    known = await admit(session, {source for _, source, _ in found.settled})
     settled: Counter[tuple[date, str, str]] = Counter()
     for (written, source, status), rows in found.settled.items():
         settled[written, _named(source, known), status] += rows
     keys = sorted(settled)
-    await connection.execute(
-        sql["keep_settled"],
-        day.part,
-        *_columns(keys, 3),
-        [settled[key] for key in keys],
+    await session.execute(
+        "keep_settled", day.part, *_columns(keys, 3), [settled[key] for key in keys]
     )
-    await _keep_strays(connection, sql, day, found.strays, known)
+    await _keep_strays(session, day, found.strays, known)
 
 
-async def keep_receipts(
-    connection: Connection, sql: Statements, day: UncountedDay, found: ReceiptsOfDay
-) -> None:
-    """Write the count, in the transaction of the census."""
-    known = await admit(connection, sql, set(found.found))
+async def keep_receipts(session: Session, day: UncountedDay, found: ReceiptsOfDay) -> None:
+    known = await admit(session, set(found.found))
     of_day, again = Counter[str](), Counter[str]()
     for source, rows in found.found.items():
         of_day[_named(source, known)] += rows
         again[_named(source, known)] += found.duplicates[source]
     sources = sorted(of_day)
-    await connection.execute(
-        sql["keep_receipt_counts"],
+    await session.execute(
+        "keep_receipt_counts",
         day.low.date(),
         sources,
         [of_day[source] for source in sources],
@@ -160,12 +131,11 @@ async def keep_receipts(
     if found.is_checked:
         what = names.RECEIPTS_WITHOUT_EVENTS
         strays = {StrayKey(day.low.date(), s, what): each for s, each in found.strays.items()}
-        await _keep_strays(connection, sql, day, strays, known)
+        await _keep_strays(session, day, strays, known)
 
 
 async def _keep_strays(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     day: UncountedDay,
     found: Mapping[StrayKey, StrayCount],
     known: Collection[str],
@@ -174,8 +144,8 @@ async def _keep_strays(
     for key, each in found.items():
         named = key._replace(source=_named(key.source, known))
         strays.setdefault(named, StrayCount()).add(each.rows, each.example)
-    await connection.execute(
-        sql["keep_strays"],
+    await session.execute(
+        "keep_strays",
         day.part,
         *_columns(list(strays), 3),
         [each.rows for each in strays.values()],
@@ -183,18 +153,16 @@ async def _keep_strays(
     )
 
 
-async def keep_duplicates(
-    connection: Connection, sql: Statements, repeats: Sequence[tuple[float, str]]
-) -> None:
+async def keep_duplicates(session: Session, repeats: Sequence[tuple[float, str]]) -> None:
     """Count duplicates, given as (seconds ago, source)."""
     if repeats:
-        await connection.execute(sql["keep_duplicates"], *_columns(repeats, 2))
+        await session.execute("keep_duplicates", *_columns(repeats, 2))
 
 
-async def admit(connection: Connection, sql: Statements, sources: Collection[str]) -> set[str]:
+async def admit(session: Session, sources: Collection[str]) -> set[str]:
     """Count these sources separately while there is room; returns all such sources."""
-    await connection.execute(sql["admit_sources"], sorted(sources), MOST_SOURCES)
-    return {row["source"] for row in await connection.fetch(sql["list_sources_apart"])}
+    await session.execute("admit_sources", sorted(sources), MOST_SOURCES)
+    return {row["source"] for row in await session.fetch("list_sources_apart")}
 
 
 def _named(source: str, known: Collection[str]) -> str:
@@ -206,8 +174,6 @@ def _named(source: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementDue:
-    """The pending work: see `statement_due.sql`."""
-
     now: datetime
     today: date
     is_counted: bool
@@ -227,19 +193,19 @@ class LastCheck(NamedTuple):
     timeline: int
 
 
-async def note_days(connection: Connection, sql: Statements) -> None:
-    await connection.execute(sql["note_days"])
+async def note_days(session: Session) -> None:
+    await session.execute("note_days")
 
 
-async def due(connection: Connection, sql: Statements) -> StatementDue:
-    return StatementDue(**await one_row(connection, sql["statement_due"]))
+async def due(session: Session) -> StatementDue:
+    return StatementDue(**await session.one("statement_due"))
 
 
-async def open_events(connection: Connection, sql: Statements) -> Counter[tuple[date, str, str]]:
+async def open_events(session: Session) -> Counter[tuple[date, str, str]]:
     """Unsettled events by day, source, and dead or open; read in pages, in one snapshot."""
     found: Counter[tuple[date, str, str]] = Counter()
     last = 0
-    while rows := await connection.fetch(sql["open_of_days"], last, _PAGE_ROWS):
+    while rows := await session.fetch("open_of_days", last, _PAGE_ROWS):
         last = rows[0]["last"]
         for _, day, source, status, number in rows:
             found[day, source, status] += number
@@ -248,8 +214,6 @@ async def open_events(connection: Connection, sql: Statements) -> Counter[tuple[
 
 @dataclass(slots=True)
 class Ledger:
-    """The numbers from which statements are added up."""
-
     fates: Fates
     counted: dict[LineKey, int]
     moves: Counter[LineKey]
@@ -257,26 +221,23 @@ class Ledger:
 
 
 async def ledger(
-    connection: Connection,
-    sql: Statements,
-    there: Mapping[tuple[date, str, str], int],
-    uncounted: Sequence[str],
+    session: Session, there: Mapping[tuple[date, str, str], int], uncounted: Sequence[str]
 ) -> Ledger:
     """All written counts, plus `there`: unsettled events, and events of uncounted partitions."""
     raw: dict[str, list[Row]] = {
-        name: await connection.fetch(sql[name])
+        name: await session.fetch(name)
         for name in ("trimmed_of_days", "moves_of_days", "duplicates_of_days", "counted_of_days")
     }
     sources = {source for _, source, _ in there}
     for name in ("trimmed_of_days", "moves_of_days", "duplicates_of_days"):
         sources |= {row["source"] for row in raw[name]}
-    known = await admit(connection, sql, sources)
+    known = await admit(session, sources)
     fates: Fates = {}
 
     def add(day: date, source: str, status: str, rows: int) -> None:
         fates.setdefault(LineKey(day, source), Counter())[fate_of(status)] += rows
 
-    for day, source, status, rows in await connection.fetch(sql["settled_of_days"], uncounted):
+    for day, source, status, rows in await session.fetch("settled_of_days", uncounted):
         add(day, source, status, rows)
     for day, source, status, rows in raw["trimmed_of_days"]:
         add(day, _named(source, known), status, rows)
@@ -297,15 +258,11 @@ def _by_key(rows: Iterable[Row], known: Collection[str]) -> Counter[LineKey]:
 
 
 async def write_lines(
-    connection: Connection,
-    sql: Statements,
-    closing: Sequence[date],
-    lines: Mapping[LineKey, StatementLine],
+    session: Session, closing: Sequence[date], lines: Mapping[LineKey, StatementLine]
 ) -> None:
-    """Write the statements of closed days, and close the days in `closing`."""
     values = lines.values()
-    await connection.execute(
-        sql["write_lines"],
+    await session.execute(
+        "write_lines",
         list(closing),
         *_columns(list(lines), 2),
         [each.counted for each in values],
@@ -315,20 +272,18 @@ async def write_lines(
     )
 
 
-async def witnesses(
-    connection: Connection, sql: Statements, today: date, last: LastCheck
-) -> list[StatementFinding]:
+async def witnesses(session: Session, today: date, last: LastCheck) -> list[StatementFinding]:
     """Contradictions from receipts, partitions, spools and positions of brokers."""
-    found = [_stray(row) for row in await connection.fetch(sql["strays_of_days"])]
-    for row in await connection.fetch(sql["missing_receipts"]):
+    found = [_stray(row) for row in await session.fetch("strays_of_days")]
+    for row in await session.fetch("missing_receipts"):
         told = f"of {row['most']:,} receipts are missing"
         found.append(
             StatementFinding(row["day"], row["source"], names.RECEIPTS_MISSING, row["rows"], told)
         )
-    for row in await connection.fetch(sql["partitions_gone"]):
+    for row in await session.fetch("partitions_gone"):
         told = f"were in the partition {row['part']}, which neither retention nor drop removed"
         found.append(StatementFinding(row["day"], "", names.PARTITION_GONE, row["rows"], told))
-    for row in await connection.fetch(sql["spools_left"]):
+    for row in await session.fetch("spools_left"):
         if row["is_gone"]:
             told = f"webhooks wait in the spool of {row['host']}, which no receiver drains"
             found += [
@@ -336,7 +291,7 @@ async def witnesses(
                 for source in row["spooled"]
             ]
     if last.checked_at is not None:
-        for row in await connection.fetch(sql["positions_gone_back"], last.checked_at):
+        for row in await session.fetch("positions_gone_back", last.checked_at):
             now = "none" if row["position"] is None else row["position"]
             told = f"the stored position of {row['stream']} went back from {row['was']} to {now}"
             found.append(StatementFinding(today, row["source"], names.POSITION_GONE_BACK, 0, told))
@@ -351,29 +306,24 @@ def _stray(row: Row) -> StatementFinding:
     return StatementFinding(row["day"], row["source"], row["what"], row["rows"], told)
 
 
-async def write_findings(
-    connection: Connection, sql: Statements, found: Sequence[StatementFinding]
-) -> None:
+async def write_findings(session: Session, found: Sequence[StatementFinding]) -> None:
     """Replace the stored findings by these, except those about a single moment (`ONCE`)."""
-    await connection.execute(sql["write_findings"], *_columns(found, 5), list(names.ONCE))
+    await session.execute("write_findings", *_columns(found, 5), list(names.ONCE))
 
 
-async def last_check(connection: Connection, sql: Statements) -> LastCheck:
-    """When and in which database statements were last checked."""
-    return LastCheck(*await one_row(connection, sql["last_check"]))
+async def last_check(session: Session) -> LastCheck:
+    return LastCheck(*await session.one("last_check"))
 
 
-async def note_check(
-    connection: Connection, sql: Statements, now: datetime, last: LastCheck
-) -> None:
+async def note_check(session: Session, now: datetime, last: LastCheck) -> None:
     """Record the check, and the positions of streams at that time."""
-    await connection.execute(sql["keep_positions"])
-    await connection.execute(sql["note_check"], now, last.database, last.timeline)
+    await session.execute("keep_positions")
+    await session.execute("note_check", now, last.database, last.timeline)
 
 
-async def purge(connection: Connection, sql: Statements, age: timedelta) -> int:
+async def purge(session: Session, age: timedelta) -> int:
     """Remove the oldest statement if it is older than `age`; returns the number of removed ones."""
-    return int(await connection.fetchval(sql["purge_statements"], age))
+    return int(await session.fetchval("purge_statements", age))
 
 
 # ------------------------------------------------------------------------------------ reading
@@ -386,19 +336,17 @@ class FindingsCount(NamedTuple):
     age: float | None
 
 
-async def count_findings(connection: Connection, sql: Statements) -> FindingsCount:
-    rows = await connection.fetch(sql["count_findings"])
+async def count_findings(session: Session) -> FindingsCount:
+    rows = await session.fetch("count_findings")
     open_ = {row["what"]: row["count"] for row in rows if row["what"] is not None}
     return FindingsCount(open_, rows[0]["age"] if rows else None)
 
 
 async def shown(session: Session, day: date | None, source: str | None) -> list[Row]:
-    """The statement of a day: see `show_statement.sql`."""
     return await session.fetch("show_statement", day, source)
 
 
 async def beside(session: Session, day: date) -> Row:
-    """The days around it that have a statement: see `days_beside.sql`."""
     return await session.one("days_beside", day)
 
 
@@ -408,12 +356,10 @@ async def findings(session: Session, day: date | None, source: str | None) -> li
 
 
 async def spools(session: Session) -> list[Row]:
-    """The receivers' spools: see `spools_left.sql`."""
     return await session.fetch("spools_left")
 
 
 async def accept(session: Session, day: date, source: str | None, actor: str) -> int:
-    """Accept the findings of a day; returns their number."""
     return int(await session.fetchval("accept_findings", day, source, actor))
 
 

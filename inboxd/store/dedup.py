@@ -1,9 +1,7 @@
 """The record of dedup keys in the database, and the notes of duplicates.
 
-Owns the tables `dedup` and `duplicates`, together with the trigger that fills them in each insert's
-own transaction (migrations/functions/accept_event.sql). Rows enter only there, so no other record
-can replace it (R1.10). Promises that one call forgets in a bounded range of the table.
-Known limit: a key stays until the walk reaches it, so somewhat longer than its window.
+Only the trigger of each insert fills them (R1.10, migrations/functions/accept_event.sql). Promises
+that one call forgets in a bounded range. Known limit: a key stays until a call gets to it.
 """
 
 from dataclasses import replace
@@ -11,8 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from inboxd.model.dedup import Windows
-from inboxd.store.connections import Connection, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class Repeat(NamedTuple):
@@ -28,20 +25,18 @@ class Repeat(NamedTuple):
     ago: float
 
 
-async def survey(connection: Connection, sql: Statements, windows: Windows) -> tuple[int, Windows]:
+async def survey(session: Session, windows: Windows) -> tuple[int, Windows]:
     """The size of the table `dedup` in blocks; and `windows`, plus those that topics declare."""
-    row = await one_row(connection, sql["dedup_blocks"])
+    row = await session.one("dedup_blocks")
     declared = dict(zip(row["topics"], row["windows"], strict=True))
     return row["blocks"], replace(windows, topics={**declared, **windows.topics})
 
 
-async def forget(
-    connection: Connection, sql: Statements, windows: Windows, first: int, end: int
-) -> int:
+async def forget(session: Session, windows: Windows, first: int, end: int) -> int:
     """Delete expired keys in the blocks from `first` to before `end`; returns their number."""
     return int(
-        await connection.fetchval(
-            sql["purge_dedup"],
+        await session.fetchval(
+            "purge_dedup",
             *(first, end, windows.default),
             *(list(windows.topics), list(windows.topics.values())),
             *(list(windows.sources), list(windows.sources.values())),
@@ -49,6 +44,5 @@ async def forget(
     )
 
 
-async def drain(connection: Connection, sql: Statements, rows: int) -> list[Repeat]:
-    """Delete and return a page of the notes of duplicates."""
-    return [Repeat(*row) for row in await connection.fetch(sql["drain_duplicates"], rows)]
+async def drain(session: Session, rows: int) -> list[Repeat]:
+    return [Repeat(*row) for row in await session.fetch("drain_duplicates", rows)]

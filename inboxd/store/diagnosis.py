@@ -1,7 +1,6 @@
 """Read-only checks of a running database, each bounded in time.
 
-Owns the transaction around a check. Promises that a check which takes too long, or lacks a
-privilege, fails alone, with an explained error. Known limit: waiting for a lock counts as too long.
+Promises that a check that takes too long (also for a lock), or lacks a privilege, fails alone.
 """
 
 from collections.abc import AsyncIterator
@@ -20,12 +19,9 @@ _DENIED = "42501"
 
 @asynccontextmanager
 async def bounded(session: Session, seconds: float) -> AsyncIterator[None]:
-    """A read-only transaction with a time limit for each statement.
-
-    Raises DatabaseError or SchemaError; the session stays usable.
-    """
+    """The limit is per statement. Raises DatabaseError or SchemaError; the session stays usable."""
     limit = f"{round(seconds * 1000)}ms"
-    transaction = session.connection.transaction(readonly=True)
+    transaction = session.transaction(readonly=True)
     with explained(asked=session.connection):
         await transaction.start()
         try:

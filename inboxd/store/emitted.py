@@ -1,11 +1,9 @@
 """Events and webhooks that handlers emitted, written in the same way as those of producers.
 
-Owns the arrays that the statements take. Promises few statements per page (`inboxd.store.pages`),
-in the order of emitting; the same treatment as for producers (events go to each subscribed topic,
-by dedup key, under the locks of lines; webhooks go to each endpoint with a matching type); that
-only the handlers' transaction commits them; and that a dedup key which is locked for too long is
-told apart from other locks. Known limit: dedup keys and message ids are locked in order within a
-statement, not across statements.
+Promises few statements per page (`inboxd.store.pages`), in the order of emitting; that only the
+handlers' transaction commits them; and that a dedup key which is locked for too long is told apart
+from other locks. Known limit: locks of dedup keys and message ids are in order within a statement
+only.
 *See:* `api/drafts.py`, before it; `migrations/functions/write_webhooks.sql`, after it.
 """
 
@@ -18,10 +16,9 @@ import asyncpg
 from inboxd.api.drafts import EmittedDraft, EventDraft, WebhookDraft
 from inboxd.errors import DedupKeyHeld
 from inboxd.store.arrays import columns, filled, sparse
-from inboxd.store.connections import Connection
 from inboxd.store.pages import pages
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
-from inboxd.store.statements import Statements
 
 # Matches the server's context of a lock wait on the table of keys. No error field has this, so it
 # is recognised by a row's place (numbers) and the table's name, in any order, among words of the
@@ -31,30 +28,24 @@ _IN_DEDUP = re.compile(r"(?=[^\n]*\d, ?\d)[^\n]*(?<![\w.])dedup")
 Emitted = Sequence[tuple[EmittedDraft, Parent]]
 
 
-async def write(connection: Connection, sql: Statements, emitted: Emitted) -> None:
-    """Write events and webhooks with their lineage, in the handlers' transaction.
-
-    Raises DedupKeyHeld if another transaction held one of their keys for longer than the lock
-    time limit.
-    """
+async def write(session: Session, emitted: Emitted) -> None:
+    """Raises DedupKeyHeld if another transaction held a key for longer than the lock time limit."""
     await _write_events(
-        connection, sql, [(d, parent) for d, parent in emitted if isinstance(d, EventDraft)]
+        session, [(d, parent) for d, parent in emitted if isinstance(d, EventDraft)]
     )
     await _write_webhooks(
-        connection, sql, [(d, parent) for d, parent in emitted if isinstance(d, WebhookDraft)]
+        session, [(d, parent) for d, parent in emitted if isinstance(d, WebhookDraft)]
     )
 
 
-async def _write_events(
-    connection: Connection, sql: Statements, emitted: Sequence[tuple[EventDraft, Parent]]
-) -> None:
+async def _write_events(session: Session, emitted: Sequence[tuple[EventDraft, Parent]]) -> None:
     for cut in pages(len(draft.payload) + len(draft.headers or "") for draft, _ in emitted):
         page = emitted[cut]
         drafts = [draft for draft, _ in page]
         parents = [parent for _, parent in page]
         await _execute(
-            connection,
-            sql["write_events"],
+            session,
+            "write_events",
             *columns(drafts, "event_id", "type", "payload"),
             filled([d.schema_version for d in drafts], 1),
             *sparse(drafts, "topic", "source", "tenant", "entity_type", "entity_id", "headers"),
@@ -66,15 +57,13 @@ async def _write_events(
         )
 
 
-async def _write_webhooks(
-    connection: Connection, sql: Statements, sent: Sequence[tuple[WebhookDraft, Parent]]
-) -> None:
+async def _write_webhooks(session: Session, sent: Sequence[tuple[WebhookDraft, Parent]]) -> None:
     for cut in pages(len(draft.payload) for draft, _ in sent):
         page = sent[cut]
         drafts = [draft for draft, _ in page]
         parents = [parent for _, parent in page]
-        await connection.execute(
-            sql["write_webhooks"],
+        await session.execute(
+            "write_webhooks",
             *columns(drafts, "type", "payload"),
             *sparse(drafts, "message_id", "endpoint", "ordering_key", "tenant"),
             *sparse(drafts, "entity_type", "entity_id", "occurred_at", "run_at"),
@@ -85,9 +74,9 @@ async def _write_webhooks(
         )
 
 
-async def _execute(connection: Connection, statement: str, *arrays: list[Any] | None) -> None:
+async def _execute(session: Session, statement: str, *arrays: list[Any] | None) -> None:
     try:
-        await connection.execute(statement, *arrays)
+        await session.execute(statement, *arrays)
     except asyncpg.LockNotAvailableError as error:
         if _IN_DEDUP.match(error.context or ""):
             raise DedupKeyHeld(

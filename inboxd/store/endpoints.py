@@ -1,8 +1,7 @@
 """The endpoints table: which URLs get webhooks, and whether their deliveries succeed.
 
-Owns its statements. Promises that only a caller that knows the newest version can write the result
-of deliveries, and that a trigger notifies all workers of each change that affects deliveries.
-Known limit: each read returns the whole table.
+Promises that only a caller that knows the newest version can write the result of deliveries, and
+that a trigger notifies all workers of each change that affects deliveries.
 *See:* `migrations/functions/write_webhooks.sql`, which turns webhooks into deliveries.
 """
 
@@ -15,10 +14,9 @@ import orjson
 
 from inboxd.errors import SettingsError
 from inboxd.model.endpoints import QUEUE, DisabledBy, WrittenEndpoint
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Row
 from inboxd.store.finding import hits_given
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.store.wakeups import HotTable
 
 # The least time between two recorded successes.
@@ -57,10 +55,7 @@ class EndpointRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEndpoint:
-    """An endpoint to add. rate: such as "10/s"; None: no limit.
-
-    events: whether emitted events are delivered to it, too.
-    """
+    """rate: such as "10/s"; None: no limit. events: emitted events are delivered to it, too."""
 
     name: str
     url: str
@@ -74,75 +69,50 @@ class NewEndpoint:
     disable_after: timedelta = timedelta(days=5)
 
 
-async def read(connection: Connection, sql: Statements) -> dict[str, WrittenEndpoint]:
-    """All endpoints, by name, with the secrets that sign now."""
-    rows = await connection.fetch(sql["read_endpoints"])
+async def read(session: Session) -> dict[str, WrittenEndpoint]:
+    rows = await session.fetch("read_endpoints")
     return {
         row["name"]: WrittenEndpoint(**{**row, "secrets": tuple(row["secrets"])}) for row in rows
     }
 
 
 async def fail(
-    connection: Connection,
-    sql: Statements,
-    name: str,
-    version: int,
-    failure: tuple[int | None, str],
-    ago: float,
+    session: Session, name: str, version: int, failure: tuple[int | None, str], ago: float
 ) -> int | None:
-    """Record that an endpoint fails, and since when; returns its version.
-
-    None: see `fail_endpoint.sql`. failure: the status of the last answer, and the error. ago:
-    seconds since the first failure.
-    """
-    found: int | None = await connection.fetchval(
-        sql["fail_endpoint"], name, version, *failure, ago
-    )
+    """ago: seconds since the first failure. Returns the version; None: see `fail_endpoint.sql`."""
+    found: int | None = await session.fetchval("fail_endpoint", name, version, *failure, ago)
     return found
 
 
 async def recover(
-    connection: Connection, sql: Statements, name: str, version: int, status: int | None, ago: float
+    session: Session, name: str, version: int, status: int | None, ago: float
 ) -> int | None:
-    """Record that an endpoint works again; returns its version, None if it had changed.
-
-    status: None if the success is recorded already. ago: seconds since the success.
-    """
-    found: int | None = await connection.fetchval(
-        sql["recover_endpoint"], name, version, status, ago
-    )
+    """Returns the version, None if it had changed. status: None if the success is recorded."""
+    found: int | None = await session.fetchval("recover_endpoint", name, version, status, ago)
     return found
 
 
-async def note_success(
-    connection: Connection, sql: Statements, name: str, status: int, ago: float, *, last: bool
-) -> bool:
-    """Record a successful delivery, `ago` seconds ago, without a notification of workers.
-
-    At most once a minute, unless it is this worker's last report. False: the table has a success
-    of the minute before, or a later one.
-    """
+async def note_success(session: Session, name: str, status: int, ago: float, *, last: bool) -> bool:
+    """Writes at most once a minute, unless `last`, and notifies no worker. False: not written."""
     apart = timedelta(0) if last else _SUCCESS_INTERVAL
-    found = await connection.fetchval(sql["note_success"], name, status, ago, apart)
+    found = await session.fetchval("note_success", name, status, ago, apart)
     return found is not None
 
 
 async def give_up(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     name: str,
     version: int,
     by: Literal["failures", "gone"],
     reason: str,
     failure: tuple[int | None, str],
 ) -> int | None:
-    """Disable a failing endpoint; returns its version, None if it had changed or is disabled.
+    """Returns the version, None if it had changed or is disabled.
 
-    reason: without contents, for all roles. failure: the status of the last answer, and the error,
-    which may quote that answer: only for roles that read contents.
+    reason: without contents, for all roles. failure: status, and error, which may quote an answer.
     """
-    found: int | None = await connection.fetchval(
-        sql["give_up_endpoint"], name, version, by, reason, *failure
+    found: int | None = await session.fetchval(
+        "give_up_endpoint", name, version, by, reason, *failure
     )
     return found
 
@@ -150,35 +120,30 @@ async def give_up(
 # ------------------------------------------------------------------------------ of the settings
 
 
-async def declare(
-    connection: Connection, sql: Statements, declared: Sequence[Mapping[str, Any]]
-) -> None:
-    """Write the endpoints of a worker's settings; see `declare_endpoints.sql`.
-
-    Raises SettingsError if an operator added one with the same name.
-    """
+async def declare(session: Session, declared: Sequence[Mapping[str, Any]]) -> None:
+    """Raises SettingsError if an operator added one with the same name."""
     if not declared:
         return
     names = [each["name"] for each in declared]
-    if taken := await connection.fetch(sql["endpoints_of_operators"], names):
+    if taken := await session.fetch("endpoints_of_operators", names):
         name = taken[0]["name"]
         raise SettingsError(
             f"[endpoints.{name}]: an operator has already added an endpoint with this name: choose "
             f"another name, or run `inboxd endpoints remove {name}`"
         )
     given = orjson.dumps(declared, default=_interval).decode()
-    await connection.execute(sql["declare_endpoints"], given)
+    await session.execute("declare_endpoints", given)
 
 
-async def mark_undeclared(connection: Connection, sql: Statements) -> list[str]:
+async def mark_undeclared(session: Session) -> list[str]:
     """Mark endpoints that no living worker's settings have; returns those that were marked now."""
-    rows = await connection.fetch(sql["mark_endpoints"])
+    rows = await session.fetch("mark_endpoints")
     return [row["name"] for row in rows if row["name"] is not None]
 
 
-async def disable_undeclared(connection: Connection, sql: Statements) -> list[str]:
+async def disable_undeclared(session: Session) -> list[str]:
     """Disable endpoints that have been undeclared for an hour; returns their names."""
-    return [row["name"] for row in await connection.fetch(sql["disable_undeclared"])]
+    return [row["name"] for row in await session.fetch("disable_undeclared")]
 
 
 # ------------------------------------------------------------------------------------- operators
@@ -187,7 +152,6 @@ async def disable_undeclared(connection: Connection, sql: Statements) -> list[st
 async def listed(
     session: Session, name: str | None = None, *, after: str | None = None, rows: int | None = None
 ) -> list[EndpointRow]:
-    """The endpoint with this name, or all; or at most `rows`, after a name."""
     return cast("list[EndpointRow]", await session.fetch("list_endpoints", name, after, rows))
 
 
@@ -201,10 +165,7 @@ async def add(session: Session, new: NewEndpoint) -> bool:
 async def change(
     session: Session, name: str, changes: Mapping[str, Any], unchanged: datetime | None = None
 ) -> bool:
-    """Change an endpoint, see `change_endpoint.sql`.
-
-    False: it does not exist, or `unchanged` is not its change time.
-    """
+    """False: not found, or `unchanged` is not its change time."""
     given = orjson.dumps(changes, default=_interval).decode()
     return await session.fetchval("change_endpoint", name, given, unchanged) is not None
 
@@ -233,10 +194,7 @@ async def disable(session: Session, name: str, reason: str, unchanged: datetime 
 async def rotate(
     session: Session, name: str, secret: str, keep: timedelta, unchanged: datetime | None
 ) -> bool:
-    """Add a secret; older ones sign for `keep` longer.
-
-    False: there is no such endpoint, or `unchanged` is not its change time.
-    """
+    """Older secrets sign for `keep` longer. False: not found, or changed since `unchanged`."""
     found = await session.fetchval("rotate_endpoint", name, secret, keep, unchanged)
     return found is not None
 
@@ -244,7 +202,6 @@ async def rotate(
 async def found_deliveries(
     session: Session, _: HotTable, hits: Sequence[tuple[int, datetime | None]]
 ) -> list[dict[str, Any]]:
-    """The webhooks of these deliveries, and their results."""
     rows = [dict(row) for row in await session.fetch("found_deliveries", *hits_given(hits))]
     for row in rows:
         row["answer"] = orjson.loads(row["answer"] or "null")
@@ -260,7 +217,6 @@ async def send(
 
 
 async def are_of(session: Session, name: str, ids: Sequence[int]) -> set[int]:
-    """The ids among `ids` that are deliveries of this endpoint."""
     return {row["id"] for row in await session.fetch("are_deliveries", QUEUE + name, list(ids))}
 
 

@@ -1,9 +1,7 @@
 """Erasure: pages of the hot tables, and stretches of the partitions of history.
 
-Owns the statements behind `inboxd.operations.erase`. Promises that each statement reads one stretch
-of one partition, so that none takes long; and that an erased row no longer matches, so that an
-erasure can be repeated. Known limit: history has no index by tenant or entity, for which every
-settlement would pay (docs/growth.md).
+Promises that each statement reads one stretch of one partition, and that an erasure can be
+repeated. Known limit: history has no index by tenant or entity (docs/growth.md).
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +27,6 @@ class Subject:
     entity_id: str | None
 
     def __str__(self) -> str:
-        """The text in the audit."""
         given = ((each.name, getattr(self, each.name)) for each in fields(self))
         return " ".join(f"{name}={value}" for name, value in given if value is not None)
 
@@ -89,17 +86,13 @@ async def stretches(
 
 
 async def count(session: Session, table: HotTable, subject: Subject, where: BlockRange) -> Row:
-    """The numbers of rows and bodies about the subject in the stretch."""
     return await session.one(f"erase_count_{table}", *subject.arguments(), *where.arguments())
 
 
 async def erase(
     session: Session, table: HotTable, subject: Subject, where: BlockRange, instead: str
 ) -> Row:
-    """Erase the rows of a stretch, and their receipts; returns the numbers of rows and bodies.
-
-    instead: JSON that replaces the errors.
-    """
+    """Erases their receipts, too. instead: JSON that replaces the errors."""
     statement = f"erase_{table}"
     row = await session.one(statement, *subject.arguments(), *where.arguments(), instead)
     if row["receipts"]:
@@ -126,7 +119,6 @@ async def held(session: Session, subject: Subject) -> tuple[list[UUID], int]:
 
 
 async def erase_held(session: Session, subject: Subject, receipts: Sequence[UUID]) -> None:
-    """Erase these events from their held receipts, and the receipts' contents."""
     await session.execute("erase_held", *subject.arguments(), receipts)
     await session.execute("erase_receipts", receipts)
 
@@ -153,7 +145,6 @@ async def matching(session: Session, text: bytes) -> list[MatchedReceipt]:
 
 
 async def held_among(session: Session, receipts: Sequence[UUID]) -> int:
-    """Return the number of these receipts whose events are held."""
     return int(await session.fetchval("held_among", receipts))
 
 
@@ -163,11 +154,9 @@ async def erase_broken(session: Session, events: Sequence[UUID], instead: str) -
 
 
 async def erase_bodies(session: Session, receipts: Sequence[UUID]) -> None:
-    """Erase body, headers and address of these receipts."""
     await session.execute("erase_receipts", receipts)
 
 
 async def cancel_events(session: Session, ids: Sequence[int]) -> list[int]:
-    """Move waiting events into history as cancelled; returns the ids that were moved."""
     rows = await session.fetch("cancel_events", ids)
     return [row["id"] for row in rows]

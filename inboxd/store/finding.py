@@ -1,8 +1,6 @@
 """Looks of a list at hot and settled rows: a look reads rows by descending id, returns matches.
 
-Owns the statements of lists. Promises that a look reads at most the given number of rows, however
-many match, and that all looks of a `snapshot` see the same state of the database.
-*See:* `operations/finding.py`, before it: it decides where to look next, and when to stop.
+Promises that a look reads a bounded number of rows, and all looks of a `snapshot` one state.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -29,9 +27,9 @@ class Filter:
 
     lane: topic or queue. since: created at or after it. until: settled before it, or if unsettled,
     created before it. by: another meaning of that time: "ended" (settled or a dead letter),
-    "failed" (one of the newest 50 attempts failed), "done" (either of them), "waiting" (created and
-    not ended). error: text in the newest error. payload: JSON texts, of which the payload contains
-    one. commands: statuses, of which a command of the event has one.
+    "failed" (one of the newest 50 attempts failed), "done" (either), "waiting" (not ended). error:
+    text in the newest error. payload: JSON texts, of which one is in it. commands: statuses of its
+    commands.
     """
 
     type: str | None = None
@@ -48,7 +46,6 @@ class Filter:
     by: When = "created"
 
     def arguments(self) -> tuple[object, ...]:
-        """The statements' parameters from $1 on."""
         return (
             *(self.type, list(self.statuses) or None, self.tenant, self.lane),
             *(self.since, self.until, self.error, list(self.payload) or None),
@@ -65,8 +62,6 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The range of one look: at most `rows` rows below an id, and at most `limit` matches."""
-
     table: HotTable
     wanted: Filter
     below: int
@@ -74,7 +69,6 @@ class Turn:
     limit: int
 
     def arguments(self) -> tuple[object, ...]:
-        """The statements' parameters from $1 on."""
         return (*self.wanted.arguments(), self.below, self.rows, self.limit)
 
 
@@ -93,11 +87,10 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state before the first look.
+    """The state before the first look; commands: the days of their history.
 
-    commands: the number of days of the history of commands. indexed: the newest unbroken range of
-    days that have the requested index; None: no day has it. lowest: the days of history, newest
-    first, each with its lowest id; None: it is not known.
+    indexed: the newest unbroken range of days with the requested index. lowest: days of history,
+    newest first, each with its lowest id; None: not known.
     """
 
     now: datetime
@@ -106,7 +99,6 @@ class View:
     lowest: Sequence[tuple[Days, int | None]]
 
     def days(self, low: datetime, high: datetime, without: Sequence[Days] = ()) -> int:
-        """The number of days in a range, except those in the ranges of `without`."""
         return sum(
             first < high and end > low and not any(a <= first and end <= b for a, b in without)
             for (first, end), _ in self.lowest
@@ -145,7 +137,6 @@ async def begin_looks(session: Session, table: HotTable, index: Index | None) ->
 def _in_a_row(
     lows: Sequence[datetime], highs: Sequence[datetime], indexed: Sequence[bool]
 ) -> Days | None:
-    """The first unbroken range of days that have an index."""
     found: Days | None = None
     for low, high, has_it in zip(lows, highs, indexed, strict=True):
         if has_it:
@@ -168,11 +159,7 @@ async def look_at_unsettled(session: Session, turn: Turn) -> Looked:
 async def look_at_settled(
     session: Session, turn: Turn, days: Days, without: tuple[Days, Days], *, dense: bool = False
 ) -> Looked:
-    """Look at settled rows of `days`, except those of both ranges of `without`.
-
-    dense: look at a range of `turn.rows` ids instead of that many rows; the plan reads each block
-    once, in whatever order its rows stand.
-    """
+    """dense: look at a range of `turn.rows` ids instead, and read each block once."""
     table, given = turn.table, (*turn.arguments(), *days, *without[0], *without[1])
     if dense:
         return _look(await session.one(f"find_{table}_in_range", *given))
@@ -180,7 +167,6 @@ async def look_at_settled(
 
 
 async def look_by_index(session: Session, turn: Turn, index: Index, days: Days) -> Looked:
-    """Look at settled rows of one type, tenant or entity, in days that have its index."""
     table, given = turn.table, (*turn.arguments(), *days)
     if index == "entity":
         return _look(await session.one(f"find_{table}_by_entity", *given))
@@ -192,19 +178,16 @@ async def look_by_index(session: Session, turn: Turn, index: Index, days: Days) 
 async def rows(
     session: Session, table: HotTable, hits: Sequence[tuple[int, datetime | None]]
 ) -> list[Row]:
-    """The rows of these hits of the same snapshot, by id descending."""
     return await session.fetch(f"found_{table}", *hits_given(hits))
 
 
 async def statuses(
     session: Session, table: HotTable, hits: Sequence[tuple[int, datetime | None]]
 ) -> list[Row]:
-    """The statuses of these hits of the same snapshot, by id descending."""
     return await session.fetch(f"statuses_{table}", *hits_given(hits))
 
 
 def hits_given(hits: Sequence[tuple[int, datetime | None]]) -> tuple[object, ...]:
-    """The hits as parameters of statements that read rows."""
     unsettled = [id_ for id_, finished in hits if finished is None]
     settled = [(id_, finished) for id_, finished in hits if finished is not None]
     ids, finished_at = [id_ for id_, _ in settled], [finished for _, finished in settled]
@@ -215,10 +198,7 @@ def hits_given(hits: Sequence[tuple[int, datetime | None]]) -> tuple[object, ...
 async def commands_of(
     session: Session, events: Sequence[tuple[int, UUID, datetime]], limit: int, within: timedelta
 ) -> list[Row]:
-    """Commands of events (id, event_id, created_at), at most `limit` each: see the statement.
-
-    within: commands that were settled later than that after their event are omitted.
-    """
+    """events: (id, event_id, created_at). Each has `limit` commands, settled `within` that time."""
     columns = [list(column) for column in zip(*events, strict=True)] or [[], [], []]
     return await session.fetch("commands_of_events", *columns, limit, within)
 

@@ -1,8 +1,6 @@
 """Calls on the handler's connection that have not begun, to find a forgotten `await`.
 
-Owns the record of such calls, and the error that names the line of one. Promises that a call which
-was cancelled before it could begin is not reported. Known limit: at most _MOST calls are remembered
-per row; for more there is only Python's own warning.
+Known limit: at most _MOST calls are remembered per row; others get Python's own warning only.
 """
 
 import sys
@@ -21,8 +19,6 @@ _Call: TypeAlias = tuple[Coroutine[Any, Any, Any], str, CodeType, int]
 
 
 class Calls:
-    """The calls of one connection that have not begun, by number."""
-
     __slots__ = ("_unbegun", "made")
 
     def __init__(self) -> None:
@@ -30,10 +26,7 @@ class Calls:
         self._unbegun: dict[int, _Call] = {}
 
     def note(self, coroutine: Coroutine[Any, Any, Any], method: str) -> None:
-        """Remember the newest call. The handler's frame must be three frames above this one.
-
-        Costs 1 µs; the statement costs a hundred times as much.
-        """
+        """The handler's frame must be three frames above this one. Costs 1 µs."""
         if len(self._unbegun) < _MOST:
             caller = sys._getframe(3)  # noqa: SLF001 - no other way to the line is as cheap
             self._unbegun[self.made] = (coroutine, method, caller.f_code, caller.f_lineno)

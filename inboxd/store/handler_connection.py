@@ -1,15 +1,11 @@
 """The connection for a handler: opened on first use, closed when the handler ends.
 
-Owns the two ways in which a handler takes part in a transaction: a savepoint in the page of events
-(`PageSavepoint`), or the command's own transaction (`OwnTransaction`). Promises that a handler that
-does not use it costs nothing; that a failing handler's effects are undone, and no others; that a
-reference kept beyond the handler's end is unusable, and a statement that still runs on it is
-cancelled; that a call which was never awaited fails the handler; and that no session state reaches
-the next event's handler. Known limits: transaction control is recognised by its words at the start
-of a statement; a handler that hides them (in nested comments) commits its page's work so far, and
-is then detected and failed (`PageSavepoint.broken`). From a page's second use of the connection on,
-every deferrable constraint is deferred to the end of its event, even if it was declared
-INITIALLY IMMEDIATE: SQL cannot restore the declared mode.
+Promises that a failing handler's effects are undone, and no others; that a reference kept beyond
+the handler's end is unusable, and a statement that still runs on it is cancelled; that a call which
+was never awaited fails the handler; and that no session state reaches the next event's handler.
+Known limits: a handler that hides transaction control in nested comments commits its page's work so
+far, and is then failed (`PageSavepoint.broken`). From a page's second use of the connection on,
+deferrable constraints are deferred to the end of an event: SQL cannot restore INITIALLY IMMEDIATE.
 """
 
 import asyncio
@@ -18,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import anyio
 
@@ -29,6 +25,7 @@ from inboxd.store import prepared
 from inboxd.store.connections import VOID, Connection
 from inboxd.store.handler_calls import Calls
 from inboxd.store.pools import Pool
+from inboxd.store.session import Session
 from inboxd.store.statements import shared
 
 T = TypeVar("T")
@@ -66,8 +63,7 @@ _QUOTED = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?
 class LazyConnection:
     """`ctx.connection`: the driver's connection, limited to what a handler may do.
 
-    Calls of several tasks or threads queue, since a connection runs one statement at a time. Raises
-    UsageError for transaction control, and after the handler has ended.
+    Calls queue. Raises UsageError for transaction control, and after the handler has ended.
     """
 
     __slots__ = (
@@ -99,7 +95,6 @@ class LazyConnection:
     def executemany(
         self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
     ) -> Answer[None]:
-        """Run a statement once for each sequence of parameters."""
         limit = timeout or _LONGEST_SECONDS
         return self._call(
             "executemany", command, lambda c: c.executemany(command, args, timeout=limit)
@@ -110,14 +105,12 @@ class LazyConnection:
         return self._call("fetch", query, lambda c: c.fetch(query, *args, timeout=limit))
 
     def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Answer[Any]:
-        """The first row, or None."""
         limit = timeout or _LONGEST_SECONDS
         return self._call("fetchrow", query, lambda c: c.fetchrow(query, *args, timeout=limit))
 
     def fetchval(
         self, query: str, *args: Any, column: int = 0, timeout: float | None = None
     ) -> Answer[Any]:
-        """A value of the first row; None if there is no row."""
         limit = timeout or _LONGEST_SECONDS
         return self._call(
             "fetchval", query, lambda c: c.fetchval(query, *args, column=column, timeout=limit)
@@ -169,7 +162,6 @@ class LazyConnection:
     def _call(
         self, method: str, query: str, operation: Callable[[Connection], Awaitable[T]]
     ) -> Answer[T]:
-        """Record the call; returns the coroutine that the handler has to await."""
         self._calls.made += 1
         coroutine = self._do(query, operation, self._calls.made)
         self._calls.note(coroutine, method)
@@ -222,13 +214,10 @@ class LazyConnection:
 
 @lru_cache(maxsize=1024)
 def _controls(query: str) -> bool:
-    """Whether a statement in the text begins with transaction control."""
     return _CONTROL.search(_QUOTED.sub("", query)) is not None
 
 
 class _Part:
-    """A handler's part in a transaction, and the connection that the handler is given."""
-
     __slots__ = ("_lazy",)
 
     def __init__(self) -> None:
@@ -263,12 +252,10 @@ class _Part:
         return f"{_LOCKS}{prepared.DEALLOCATE}" if own else _LOCKS
 
     def close(self) -> None:
-        """End the handler's access to the connection."""
         if self._lazy is not None:
             self._lazy.close()
 
     def check(self) -> None:
-        """Raise UsageError if the handler left a running statement, or a call without `await`."""
         if self._lazy is not None:
             self._lazy.check()
 
@@ -277,14 +264,13 @@ class _Part:
 
 
 class PageSavepoint(_Part):
-    """A handler's part in the transaction of its page: a savepoint."""
+    __slots__ = ("_page", "_preamble", "_sql", "used")
 
-    __slots__ = ("_page", "_preamble", "used")
-
-    def __init__(self, page: Connection, preamble: str) -> None:
+    def __init__(self, page: Session, preamble: str) -> None:
         """Serve one event; preamble: SQL with which the transaction on `page` began, or ""."""
         super().__init__()
-        self._page = page
+        self._page = page.connection
+        self._sql = page.sql
         self._preamble = preamble
         self.used = False
 
@@ -293,11 +279,14 @@ class PageSavepoint(_Part):
         """Whether the handler closed the page's connection, or ended its transaction."""
         return self.used and (self._page.is_closed() or not self._page.is_in_transaction())
 
+    def session(self) -> Session:
+        """The handler's connection with inboxd's statements, which then have the handler's role."""
+        return Session(cast("Connection", self.lend()), self._sql)
+
     async def keep(self) -> None:
         """Keep the handler's effects. Raises UsageError if it left a statement unfinished.
 
-        Checks deferred constraints now, so that a violation fails this handler and not the page;
-        then defers them again for the next one.
+        Checks deferred constraints now: a violation fails this handler and not the page.
         """
         await self._leave("SET CONSTRAINTS ALL DEFERRED; RELEASE SAVEPOINT handler")
 
@@ -344,11 +333,7 @@ class PageSavepoint(_Part):
 
 
 class OwnTransaction(_Part):
-    """A command's own transaction, on a connection from the handlers' pool.
-
-    on_waited gets the seconds that the handler waited for its connection, which is not its fault.
-    starved: the handler has asked for its connection, and has not got it (yet).
-    """
+    """on_waited gets the seconds of the wait for a connection. starved: it waits still."""
 
     __slots__ = ("_on_waited", "_pool", "_within", "held", "starved")
 
@@ -359,21 +344,22 @@ class OwnTransaction(_Part):
         self._pool = pool
         self._within = within
         self._on_waited = on_waited
-        self.held: Connection | None = None
+        self.held: Session | None = None
         self.starved = False
 
     def check(self) -> None:
         """Raise UsageError unless the transaction can still settle the row."""
         super().check()
         held = self.held
-        if held is not None and (held.is_closed() or not held.is_in_transaction()):
+        if held is not None and (
+            held.connection.is_closed() or not held.connection.is_in_transaction()
+        ):
             raise UsageError(NOT_LEFT)
 
-    async def commit(self, settle: Callable[[Connection, str], Awaitable[None]]) -> None:
-        """Call `settle` with SQL that ends the transaction, then release the connection.
+    async def commit(self, settle: Callable[[Session, str], Awaitable[None]]) -> None:
+        """`settle` gets SQL that ends the transaction; then the connection is released.
 
-        The session is reset before the commit, in the same round trip; deferred triggers run before
-        the reset, so that they still see the handler's settings.
+        The session is reset after deferred triggers, before the commit, in one round trip.
         """
         held, chain = self.held, self._pool.wanted
         if held is None:
@@ -385,15 +371,14 @@ class OwnTransaction(_Part):
         await self._pool.release(held, begun=chain)
 
     async def end(self) -> None:
-        """Roll back unless committed, and release the connection."""
         if self._lazy is None:
             return
         self._lazy.close()
         await self._lazy.quiet()
-        held, self.held = self.held, None
-        if held is None:
+        session, self.held = self.held, None
+        if session is None:
             return
-        orderly = False
+        orderly, held = False, session.connection
         with anyio.CancelScope(shield=True):
             try:
                 # If the handler left the transaction, the session may be in any state.
@@ -404,7 +389,7 @@ class OwnTransaction(_Part):
             finally:
                 if not (orderly or held.is_closed()):
                     held.terminate()  # its state is unknown, so it must not be used again
-                await self._pool.release(held)
+                await self._pool.release(session)
 
     async def _open(self) -> Connection:
         self.starved = True
@@ -412,7 +397,8 @@ class OwnTransaction(_Part):
             asked_at = monotonic()
             self.held = await self._pool.acquire(self._within)
             self._on_waited(monotonic() - asked_at)
-        if not self.held.is_in_transaction():  # else `commit` has begun one already
-            await self.held.execute(f"BEGIN; {self._pool.preamble}")
+        connection = self.held.connection
+        if not connection.is_in_transaction():  # else `commit` has begun one already
+            await connection.execute(f"BEGIN; {self._pool.preamble}")
         self.starved = False
-        return self.held
+        return connection

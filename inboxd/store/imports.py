@@ -1,9 +1,8 @@
 """Imports of files of events or commands: each page of lines commits with the file's progress.
 
-Owns the calls behind `emit --file` and `send --file`. Promises that a line is written once however
-often the import is restarted, since its progress commits with it; that of two processes with one
-file only one goes on; and that a line which the database refuses is found, and reported without its
-contents. Known limit: input without a name (standard input) is not remembered.
+Promises that a line is written once however often the import is restarted; that of two processes
+with one file only one goes on; and that a refused line is reported without its contents. Known
+limit: input without a name (standard input) is not remembered.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -18,16 +17,12 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """The kind of a file's rows, and the name by which it is remembered, or None."""
-
     kind: Literal["event", "command"]
     name: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedSoFar:
-    """The progress of a file: finished lines; among them new rows, and broken lines."""
-
     lines: int = 0
     written: int = 0
     broken: int = 0
@@ -36,11 +31,7 @@ class ImportedSoFar:
 
 @dataclass(frozen=True, slots=True)
 class LinePage:
-    """Lines that are written together, each with its number.
-
-    after, to: the finished lines before and after it. left_out: its lines that are omitted, since
-    they are broken. last: whether the file ends here.
-    """
+    """after, to: finished lines before and after it. left_out: broken lines. last: of the file."""
 
     after: int
     to: int
@@ -51,11 +42,7 @@ class LinePage:
 
 @dataclass(slots=True)
 class WrittenPage:
-    """The result of a page.
-
-    refused: the lines that the database refused, each with the reason. to: the last finished line;
-    None: that of the page.
-    """
+    """refused: lines with their reasons. to: the last finished line; None: that of the page."""
 
     written: int = 0
     duplicates: int = 0
@@ -65,7 +52,6 @@ class WrittenPage:
 
 
 async def so_far(session: Session, file: ImportedFile) -> ImportedSoFar:
-    """The progress of a file; a new file is at line 0."""
     if file.name is None:
         return ImportedSoFar()
     row = await session.one("open_import", file.kind, file.name)
@@ -75,10 +61,7 @@ async def so_far(session: Session, file: ImportedFile) -> ImportedSoFar:
 
 
 async def write(session: Session, file: ImportedFile, page: LinePage, *, skip: bool) -> WrittenPage:
-    """Write a page; a refused line is skipped with `skip`, else the page ends before it.
-
-    Raises Conflict if another process has gone on with the file; then nothing is written.
-    """
+    """Ends before a refused line unless `skip`. Raises Conflict if another process went on."""
     try:
         async with _as_producer(session):
             found = await _call(session, file, [text for _, text in page.lines])
@@ -91,7 +74,7 @@ async def write(session: Session, file: ImportedFile, page: LinePage, *, skip: b
 @asynccontextmanager
 async def _as_producer(session: Session) -> AsyncIterator[None]:
     """A transaction with a producer's planner settings: an operator's session replans each call."""
-    async with session.connection.transaction():
+    async with session.transaction():
         await session.execute("plan_as_producers")
         yield
 
@@ -104,7 +87,7 @@ async def _one_by_one(
     async with _as_producer(session):
         for number, text in page.lines:
             try:
-                async with session.connection.transaction():
+                async with session.transaction():
                     line = await _call(session, file, [text])
             except (UsageError, UniqueKeyTaken) as error:
                 found.refused.append((number, f"{error}{error.on_terminal}"))
@@ -132,7 +115,6 @@ async def _call(session: Session, file: ImportedFile, texts: Sequence[bytes]) ->
 async def _advance(
     session: Session, file: ImportedFile, page: LinePage, found: WrittenPage
 ) -> None:
-    """Record the progress in the lines' transaction. Raises Conflict."""
     if file.name is None:
         return
     to = page.to if found.to is None else found.to

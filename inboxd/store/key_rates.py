@@ -1,16 +1,13 @@
 """Rates of ordering keys: when the next command of a key may start.
 
-Owns the statements that grant a start and undo it. Promises that two starts of a key that are not
-undone are at least the required time apart, on whichever workers, by the database's clock. Known
-limit: a start counts even if the command fails, or its worker dies.
-*See:* `commands/key_turns.py`, before a handler begins; `maintenance/purge.py`, which forgets.
+Promises the required time between two starts of a key, by the database's clock, on all workers.
+Known limit: a start counts even if the command fails.
 """
 
 from datetime import datetime
 from typing import NamedTuple
 
-from inboxd.store.connections import Connection, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class Start(NamedTuple):
@@ -20,15 +17,11 @@ class Start(NamedTuple):
     next_at: datetime | None
 
 
-async def take(
-    connection: Connection, sql: Statements, queue: str, key: str, seconds: float
-) -> Start:
+async def take(session: Session, queue: str, key: str, seconds: float) -> Start:
     """Grant the key a start every `seconds`, if the last one was long enough ago."""
-    return Start(*await one_row(connection, sql["take_key_turn"], queue, key, seconds))
+    return Start(*await session.one("take_key_turn", queue, key, seconds))
 
 
-async def give_back(
-    connection: Connection, sql: Statements, queue: str, key: str, next_at: datetime
-) -> None:
+async def give_back(session: Session, queue: str, key: str, next_at: datetime) -> None:
     """Undo a granted start; a later one of the key stays."""
-    await connection.execute(sql["give_back_key_turn"], queue, key, next_at)
+    await session.execute("give_back_key_turn", queue, key, next_at)

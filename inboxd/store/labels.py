@@ -1,8 +1,6 @@
 """Names for people: declared titles of types, and tenants' names from a query in the settings.
 
-Owns the bounds of that query: a read-only transaction, a time limit, a maximum number of rows.
-Promises that the session is unchanged afterwards, whatever the query does.
-Known limit: the query runs as the session's role, which needs the rights for it.
+The query only reads, within bounds, by the session's rights, and leaves its settings alone.
 """
 
 from collections.abc import Collection
@@ -22,7 +20,6 @@ _COLUMNS = 2  # the tenant, its name
 async def declared(
     session: Session, kind: str | None = None, types: Collection[str] | None = None
 ) -> list[Row]:
-    """Kind, type, title and description of declared types; types: None for all."""
     wanted = None if types is None else sorted(set(types))
     return await session.fetch("list_labels", kind, wanted)
 
@@ -30,11 +27,8 @@ async def declared(
 async def names(
     session: Session, query: str, timeout_ms: int, ids: Collection[str]
 ) -> dict[str, str]:
-    """The query's names by tenant id; without a parameter, it may return other ids as well.
-
-    A query with one parameter gets the ids as text[]. Raises DatabaseError with a remedy.
-    """
-    transaction = session.connection.transaction(readonly=True)
+    """By tenant id; a query may name others, too. It gets ids as text[]. Raises DatabaseError."""
+    transaction = session.transaction(readonly=True)
     try:
         await transaction.start()
         await session.fetchval("bound_statements", f"{timeout_ms}ms")

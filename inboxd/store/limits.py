@@ -1,9 +1,7 @@
 """Queues with limits, and the lines of ordering keys: surveys and claims.
 
-Owns the arguments of `claim_limited`, which claims all commands with an ordering key and all
-commands of queues with a limit over all workers. Promises that a claim never waits: where others
-hold the rows, it returns a reason and a time. Known limit: while an old snapshot is held open, each
-look from the beginning passes the dead rows of keys whose lines are finished.
+Promises that a claim never waits: it returns a reason and a time. Known limit: while an old
+snapshot is held open, each look from the beginning passes the dead rows of finished lines.
 *See:* `commands/sources/limited.py`, before it; `migrations/functions/claim_limited.sql`.
 """
 
@@ -15,17 +13,12 @@ from uuid import UUID
 
 from inboxd.model.lane import Lane
 from inboxd.store.arrays import cursors
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class KeyedSighting(NamedTuple):
-    """A queue's commands of one type with ordering keys, as a survey saw them; times in seconds.
-
-    oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
-    due; None: no such row. seen_at: the database's clock.
-    """
+    """oldest: seconds that a due row has waited. next: seconds until a row is due; None: no row."""
 
     queue: str
     type: str
@@ -77,9 +70,9 @@ class Bounds:
 class Wanted:
     """The request of one claim, with at most `share` rows per key.
 
-    following: rows of these keys that this worker claimed before that time (the database's, in
-    seconds) do not block the claim, which runs after them; None: they block it. suspects: a group
-    of which members are claimed as well; alone: no other command runs on this worker.
+    following: of these keys, rows that this worker claimed before that time (the database's, in
+    seconds) do not block the claim, which runs after them. suspects: a group of which members are
+    claimed as well; alone: no other command runs on this worker.
     """
 
     rows: int
@@ -95,10 +88,9 @@ class Wanted:
 
 @dataclass(slots=True)
 class Claimed:
-    """Claimed rows, sorted by lane, time and id; or why there are none, and when to ask again.
+    """Sorted by lane, time and id; or why there are none, and when to ask again.
 
-    at: the time of the claim, in seconds since the epoch, by the database's clock. passed: keys
-    that were skipped since another claim had locked them.
+    at: seconds, by the database's clock. passed: keys that another claim had locked.
     """
 
     rows: list[ClaimedCommand] = field(default_factory=list)
@@ -108,44 +100,28 @@ class Claimed:
     at: float = 0.0
 
 
-async def survey(connection: Connection, sql: Statements) -> list[KeyedSighting]:
-    """Every queue and type with commands that have ordering keys."""
-    return [KeyedSighting(*row) for row in await connection.fetch(sql["survey_lines"])]
+async def survey(session: Session) -> list[KeyedSighting]:
+    return [KeyedSighting(*row) for row in await session.fetch("survey_lines")]
 
 
 async def find_keys(
-    connection: Connection,
-    sql: Statements,
-    queue: str,
-    after: str | None,
-    bounds: Bounds,
-    most: int,
+    session: Session, queue: str, after: str | None, bounds: Bounds, most: int
 ) -> list[WaitingKey]:
-    """The next `most` keys of a queue after `after`, sorted."""
     at_once = bounds.key_concurrency
-    rows = await connection.fetch(sql["find_keys"], queue, after, most, *bounds.holders, at_once)
+    rows = await session.fetch("find_keys", queue, after, most, *bounds.holders, at_once)
     return [WaitingKey(*row) for row in rows]
 
 
-async def arrived(
-    connection: Connection, sql: Statements, queue: str, lanes: Sequence[Lane], most: int
-) -> list[Arrival]:
-    """Rows that came into a queue's lines after the cursors, and rows that are due again."""
-    rows = await connection.fetch(
-        sql["arrived_keys"],
-        queue,
-        *cursors(lanes, 1),
-        most,
-    )
+async def arrived(session: Session, queue: str, lanes: Sequence[Lane], most: int) -> list[Arrival]:
+    rows = await session.fetch("arrived_keys", queue, *cursors(lanes, 1), most)
     return cast("list[Arrival]", rows)
 
 
 async def claim(
-    connection: Connection, sql: Statements, worker: UUID, queue: str, bounds: Bounds, want: Wanted
+    session: Session, worker: UUID, queue: str, bounds: Bounds, want: Wanted
 ) -> Claimed:
-    """Lease commands of a queue, within its limits."""
-    rows = await connection.fetch(
-        sql["claim_limited"],
+    rows = await session.fetch(
+        "claim_limited",
         worker,
         queue,
         want.rows,

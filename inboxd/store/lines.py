@@ -1,10 +1,9 @@
-"""Lines of events, in sequential and batch topics: locks, arrivals, lined-up rows.
+"""Lines of events, in sequential and batch topics: locks, arrivals, lined-up rows (ADR 12).
 
-Owns the statements on lines (ADR 12). A line is the events of one ordering key of a topic; a
-transaction that changes it holds its bucket, an advisory lock. Promises that only `hold` waits.
-Known limit: all but the surveys and the horizon must run in one transaction, in which an earlier
-statement has locked the bucket: only a later statement's snapshot shows the changes of the bucket's
-last holder.
+A line is the events of one ordering key of a topic; a transaction that changes it holds its bucket,
+an advisory lock. Only `hold` waits. Known limit: all but the surveys and the horizon run in one
+transaction, after a statement that has locked the bucket: only a later one's snapshot shows the
+changes of the bucket's last holder.
 *See:* `events/sources/sequential.py`, before it; `events/page_order.py` for what is written.
 """
 
@@ -18,20 +17,15 @@ from inboxd.model.arrivals import Bucket
 from inboxd.model.horizon import ANY_TOPIC, Holding, HorizonReading
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.arrays import columns, cursors
-from inboxd.store.connections import Connection, one_row
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 # Modes of topics whose events have lines and are processed one by one.
 IN_ORDER = frozenset({"sequential", "relay"})
 
 
 class Arrived(NamedTuple):
-    """The first arrival of a bucket; age: seconds.
-
-    mode: sequential, batch, or relay (sequential, and published by a relay).
-    """
+    """age: seconds. mode: sequential, batch, or relay (sequential, published by a relay)."""
 
     topic: str
     bucket: int
@@ -42,8 +36,6 @@ class Arrived(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An ordering key of a topic, with its bucket."""
-
     topic: str
     bucket: int
     key: str
@@ -59,11 +51,7 @@ class Head(NamedTuple):
 
 
 class Surveyed(NamedTuple):
-    """The result of a survey of all lines.
-
-    arrived: rows without a position in their lines; heads: waiting heads, due or not, with the mode
-    of their topic.
-    """
+    """arrived: rows without a position in their lines. heads: due or not, with the topic's mode."""
 
     arrived: list[Arrived]
     heads: list[tuple[Sighting, str]]
@@ -78,9 +66,9 @@ class IdRange(NamedTuple):
     bound: int
 
 
-async def read_horizon(connection: Connection, sql: Statements) -> HorizonReading:
+async def read_horizon(session: Session) -> HorizonReading:
     """The newest id, and the transactions that may still commit earlier ids."""
-    row = await one_row(connection, sql["read_horizon"])
+    row = await session.one("read_horizon")
     holders = {
         holder: Holding(frozenset(buckets), frozenset([ANY_TOPIC] if topics is None else topics))
         for holder, buckets, topics in orjson.loads(row["holders"])
@@ -88,20 +76,19 @@ async def read_horizon(connection: Connection, sql: Statements) -> HorizonReadin
     return HorizonReading(row["server"], row["newest"], holders, frozenset(row["topics"]))
 
 
-async def survey(connection: Connection, sql: Statements) -> Surveyed:
-    """Every topic and bucket with arrivals, and every topic and type with waiting heads."""
-    arrived = [Arrived(*row) for row in await connection.fetch(sql["survey_arrivals"])]
-    rows = await connection.fetch(sql["survey_heads"])
+async def survey(session: Session) -> Surveyed:
+    arrived = [Arrived(*row) for row in await session.fetch("survey_arrivals")]
+    rows = await session.fetch("survey_heads")
     heads = [(Sighting((row[0], row[1]), row["oldest"], row["next"]), row["mode"]) for row in rows]
     return Surveyed(arrived, heads)
 
 
 async def look(
-    connection: Connection, sql: Statements, cursors: Sequence[tuple[Bucket, int]]
+    session: Session, cursors: Sequence[tuple[Bucket, int]]
 ) -> list[tuple[Bucket, int, str]]:
     """The buckets with arrivals after their cursors, with the id and type of the first one."""
-    rows = await connection.fetch(
-        sql["look_arrivals"],
+    rows = await session.fetch(
+        "look_arrivals",
         [topic for (topic, _), _ in cursors],
         [bucket for (_, bucket), _ in cursors],
         [after for _, after in cursors],
@@ -109,15 +96,9 @@ async def look(
     return [(cursors[row["lane"] - 1][0], row["first"], row["type"]) for row in rows]
 
 
-async def due_heads(
-    connection: Connection, sql: Statements, lanes: Sequence[Lane], heads: int
-) -> list[Head]:
+async def due_heads(session: Session, lanes: Sequence[Lane], heads: int) -> list[Head]:
     """At most `heads` due heads of these lanes (topic, type); locks nothing."""
-    rows = await connection.fetch(
-        sql["due_heads"],
-        *cursors(lanes, 0, 1),
-        heads,
-    )
+    rows = await session.fetch("due_heads", *cursors(lanes, 0, 1), heads)
     return [
         Head(Line(row[0], row[1], row[2]), row["id"], row["run_at"], row["lane"] - 1)
         for row in rows
@@ -125,11 +106,11 @@ async def due_heads(
 
 
 async def try_buckets(
-    connection: Connection, sql: Statements, buckets: Sequence[Bucket], most: int | None = None
+    session: Session, buckets: Sequence[Bucket], most: int | None = None
 ) -> list[Bucket]:
     """Lock the first `most` of these buckets that are free, until the transaction ends."""
-    rows = await connection.fetch(
-        sql["try_buckets"],
+    rows = await session.fetch(
+        "try_buckets",
         [topic for topic, _ in buckets],
         [bucket for _, bucket in buckets],
         len(buckets) if most is None else most,
@@ -137,23 +118,19 @@ async def try_buckets(
     return [buckets[row["lane"] - 1] for row in rows]
 
 
-async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket]) -> None:
+async def hold(session: Session, buckets: Sequence[Bucket]) -> None:
     """Lock these buckets until the transaction ends; waits for other holders."""
-    await connection.execute(
-        sql["hold_buckets"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
+    await session.execute(
+        "hold_buckets", [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
     )
 
 
 async def claim_arrivals(
-    connection: Connection,
-    sql: Statements,
-    ranges: Sequence[IdRange],
-    rows: int,
-    share: int | None = None,
+    session: Session, ranges: Sequence[IdRange], rows: int, share: int | None = None
 ) -> list[ClaimedEvent]:
     """At most `rows` arrivals of locked buckets, `share` of each; `lane` counts from 1."""
-    found = await connection.fetch(
-        sql["claim_arrivals"],
+    found = await session.fetch(
+        "claim_arrivals",
         *columns(ranges, "topic", "bucket", "after", "bound"),
         rows,
         rows if share is None else share,
@@ -161,30 +138,25 @@ async def claim_arrivals(
     return claimed_events(found)
 
 
-async def claim_lined_up(
-    connection: Connection, sql: Statements, lines: Sequence[Line], rows: int
-) -> list[ClaimedEvent]:
+async def claim_lined_up(session: Session, lines: Sequence[Line], rows: int) -> list[ClaimedEvent]:
     """At most `rows` rows of lines with due heads, from the heads on; `lane` counts from 1."""
-    found = await connection.fetch(
-        sql["claim_lined_up"], [line.topic for line in lines], [line.key for line in lines], rows
+    found = await session.fetch(
+        "claim_lined_up", [line.topic for line in lines], [line.key for line in lines], rows
     )
     return claimed_events(found)
 
 
-async def line_up(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
-    await connection.execute(sql["line_up_events"], ids)
+async def line_up(session: Session, ids: Sequence[int]) -> None:
+    await session.execute("line_up_events", ids)
 
 
-async def leave_line(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
-    """Remove dead letters from their lines."""
-    await connection.execute(sql["leave_line"], ids)
+async def leave_line(session: Session, ids: Sequence[int]) -> None:
+    await session.execute("leave_line", ids)
 
 
-async def fail_heads(
-    connection: Connection, sql: Statements, ids: Sequence[int], error: str, waited: timedelta
-) -> int:
+async def fail_heads(session: Session, ids: Sequence[int], error: str, waited: timedelta) -> int:
     """Turn heads into dead letters that were unhandled for `waited`; returns their number."""
-    return len(await connection.fetch(sql["fail_unhandled_heads"], ids, error, waited))
+    return len(await session.fetch("fail_unhandled_heads", ids, error, waited))
 
 
 # ----------------------------------------------------------------------------- for operators
@@ -203,13 +175,11 @@ class BlockedLines(NamedTuple):
 HOLDERS = 1_000
 
 
-async def count_blocked(connection: Connection, sql: Statements) -> list[BlockedLines]:
-    """The number of blocked lines per topic, behind a dead letter or a retry."""
-    rows = await connection.fetch(sql["count_blocked_lines"], HOLDERS)
+async def count_blocked(session: Session) -> list[BlockedLines]:
+    rows = await session.fetch("count_blocked_lines", HOLDERS)
     return [BlockedLines(*row) for row in rows]
 
 
 async def blocked(session: Session, topic: str | None, most: int) -> list[dict[str, Any]]:
-    """Blocked lines, the longest blocked first; topic: None for all topics."""
     rows = await session.fetch("blocked_lines", topic, most)
     return [dict(row) for row in rows]

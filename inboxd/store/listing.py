@@ -1,8 +1,4 @@
-"""Reads of operators besides lists of rows: single rows, lanes, workers, server, privileges.
-
-Owns these reading statements; those of lists are in `finding`. Promises that payloads leave the
-database only on request.
-"""
+"""Operators' reads besides lists: single rows, lanes, workers, server; payloads on request only."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, get_args
@@ -51,9 +47,8 @@ async def one(
 async def lanes(session: Session, table: HotTable) -> list[dict[str, Any]]:
     """Topics or queues with types and counts; at most COUNTED rows of a lane are counted.
 
-    due: the part of `pending` that is due; oldest: seconds that its oldest row has waited. For
-    commands: in_line is the part of `pending` that is in a line, unmet the commands that wait for
-    others. For events: kept is true if no living worker handles the pending ones.
+    due, in_line (in a line), unmet (waits for others): parts of `pending`. oldest: seconds that the
+    oldest due row has waited. kept: no living worker handles the pending events.
     """
     return by_type(table, await session.fetch(f"lanes_{table}", *_BOUNDS))
 
@@ -77,14 +72,12 @@ def by_type(table: HotTable, rows: Iterable[Row | Mapping[str, Any]]) -> list[di
 
 
 async def rules(session: Session, kind: str, type_: str) -> list[dict[str, Any]]:
-    """The retry rules of a type's handlers, as workers declared them; [] if undeclared."""
     return (await rules_and_secrets(session, kind, type_))[0]
 
 
 async def rules_and_secrets(
     session: Session, kind: str, type_: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """`rules`, and the keys of the type's payload that are secrets."""
     found = await session.fetchrow("declared_rules", kind, type_)
     if found is None:
         return [], []
@@ -95,13 +88,11 @@ async def rules_and_secrets(
 async def secret_keys(
     session: Session, kind: str, types: Collection[str] | None = None
 ) -> list[str]:
-    """The keys of payloads that are secrets, for these types; None: for all types."""
     wanted = None if types is None else sorted(types)
     return [row["name"] for row in await session.fetch("secret_keys", kind, wanted)]
 
 
 async def progress(session: Session, limit: int) -> list[dict[str, Any]]:
-    """Running commands that report progress, the longest running first."""
     rows = await session.fetch("status_progress", limit)
     decoded = [dict(row) for row in rows]
     for row in decoded:
@@ -115,7 +106,6 @@ async def workers(session: Session, *, ended: bool, limit: int) -> list[Row]:
 
 
 async def server(session: Session) -> Row:
-    """Properties of the server: version, version_text, role, read_only."""
     return await session.one("check_server")
 
 
@@ -131,7 +121,6 @@ async def missing_privileges(
 
 
 async def missing_roles(session: Session) -> list[str]:
-    """The roles that come with the schema and do not exist."""
     return [row["name"] for row in await session.fetch("missing_roles")]
 
 

@@ -1,17 +1,10 @@
-"""The message_readers table: the state of each worker's sources of messages.
-
-Owns its statements. Promises that only the database's clock counts. Known limit: a dead worker's
-last report stays until the worker is declared dead.
-*See:* `stream_positions.py`, for the positions.
-"""
+"""The message_readers table: workers' reports of sources, kept until a worker is declared dead."""
 
 from datetime import datetime
 from typing import Literal, TypedDict, cast
 from uuid import UUID
 
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 # standby: another worker reads the source. away: the broker is unreachable. failing: the database
 # or an unforeseen error. lost: the broker no longer has the messages after a stored position.
@@ -19,8 +12,7 @@ ReaderState = Literal["reading", "standby", "paused", "away", "failing", "lost"]
 
 
 async def show(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     source: str,
     worker: UUID,
     *,
@@ -30,21 +22,18 @@ async def show(
     lag: int | None,
 ) -> None:
     """Report the state of a source. trouble: why it is not read; lag: None if unknown."""
-    await connection.execute(sql["show_reader"], source, worker, broker, state, trouble, lag)
+    await session.execute("show_reader", source, worker, broker, state, trouble, lag)
 
 
-async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
-    await connection.execute(sql["leave_reader"], worker)
+async def leave(session: Session, worker: UUID) -> None:
+    await session.execute("leave_reader", worker)
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
-    """Delete the reports of workers that are gone."""
-    await connection.execute(sql["forget_readers"])
+async def forget(session: Session) -> None:
+    await session.execute("forget_readers")
 
 
 class ReaderRow(TypedDict):
-    """A living worker's report of a source."""
-
     source: str
     worker_id: UUID
     worker: str
@@ -59,5 +48,4 @@ class ReaderRow(TypedDict):
 
 
 async def listed(session: Session, limit: int = 1000) -> list[ReaderRow]:
-    """All reports, by source and worker."""
     return cast("list[ReaderRow]", await session.fetch("list_readers", limit))

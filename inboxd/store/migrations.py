@@ -1,32 +1,20 @@
 """The schema's versions: numbered files that run once, and functions that are replaced on change.
 
-Owns the tables `schema_migrations` and `schema_functions`, the record of what ran in a schema, and
-the rule which code fits which schema. A numbered file is plain SQL, forward only, in one
-transaction. Its header states the oldest code that can work with the resulting schema
-(`-- oldest code: N`), so expanding migrations run while the previous release still works, and a
-rolling deploy never stops. Code fits a schema that has all of the code's migrations, and none for
-which the code is too old.
+A numbered file is plain SQL, forward only, in one transaction. Its header states the oldest code
+that works with the resulting schema (`-- oldest code: N`), so that a rolling deploy never stops.
+Code fits a schema that has all of its migrations, and none for which it is too old.
 
-A function has one file in `migrations/functions/`, with its newest text. After the numbered files,
-all functions whose text has changed are made in one transaction. So a function that producers call
-meanwhile is never newer than the tables, whichever file failed. Before a file with the line
-`-- functions: first`, and in its transaction, only these functions are made: missing ones, those
-that the file calls, and those that it names since they called something that it drops
-(`-- functions: first; new texts: NAME, NAME`).
-
-A release that changes a function adds a numbered file, so that the previous release's code sees a
-newer schema and leaves its functions alone.
-A function's text contains the schema's name, so all are made again in a renamed schema.
-
-Roles and grants are in blocks of the numbered files, and in the headers of functions. A dump may
-lack both, so they can be made again (`grant`): a block with grants can run any number of times.
+After the numbered files, all functions whose text has changed are made in one transaction, so none
+that producers call is newer than the tables. Before a file with the line `-- functions: first`, and
+in its transaction, only missing functions are made, those that it calls, and those that it names
+(`-- functions: first; new texts: NAME, NAME`). A release that changes a function adds a numbered
+file: then older code leaves its functions alone. A function's text contains the schema's name, so
+all are made again in a renamed schema. A dump may lack roles and grants: `grant` makes them again,
+so their blocks run any number of times.
 
 Promises that two migrators never run together, that a file that changed after it ran is detected,
-and that nothing of another owner is trusted: no schema, no function in it, no operator in a schema
-of the migrator's path. Known limits: there is no downgrade, the next migration corrects a mistake;
-a function whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
-*See:* `plugin_migrations`, for those of plugins;
-docs/contributing/adr/0022-a-baseline-and-a-file-for-each-function.md.
+and that no schema, function or operator of another owner is trusted. Known limit: a function whose
+signature or result changes is dropped by a numbered file first (CONTRIBUTING.md, ADR 22).
 """
 
 import hashlib
@@ -39,9 +27,10 @@ import asyncpg
 
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database
-from inboxd.store.connections import LOST, Connection, connect, explain, whereabouts
+from inboxd.store.connections import LOST, explain, whereabouts
 from inboxd.store.files import migrations_folder
-from inboxd.store.statements import Statements, render
+from inboxd.store.session import Session, connect
+from inboxd.store.statements import render
 
 FILE_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
 _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
@@ -66,7 +55,6 @@ class Numbered:
 
     @property
     def label(self) -> str:
-        """The file's name without `.sql`."""
         return f"{self.version:04d}_{self.name}"
 
     @property
@@ -77,8 +65,6 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Migration(Numbered):
-    """A numbered file of inboxd, and the oldest code that works with the resulting schema."""
-
     oldest_code: int
 
     def functions_first(self, made: Mapping[str, str], schema: str) -> "list[DatabaseFunction]":
@@ -93,7 +79,6 @@ class Migration(Numbered):
 
     @property
     def grants(self) -> list[str]:
-        """Its blocks that create roles or grant privileges."""
         return [block for block in _BLOCK.findall(self.text) if "GRANT " in block]
 
 
@@ -112,8 +97,6 @@ class DatabaseFunction:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A migration that ran, as `schema_migrations` records it."""
-
     version: int
     name: str
     oldest_code: int
@@ -131,7 +114,6 @@ class SchemaState:
 
     @property
     def named(self) -> str:
-        """The schema and its database, for messages."""
         return f"schema {self.schema!r} of {self.where}"
 
     @property
@@ -142,8 +124,6 @@ class SchemaState:
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """Migrations and functions that are to run, or ran."""
-
     migrations: Sequence[Migration] = ()
     functions: Sequence[DatabaseFunction] = ()
 
@@ -152,7 +132,6 @@ class MigrationPlan:
 
 
 def shipped() -> list[Migration]:
-    """The migrations of this release, in order."""
     found = []
     for file in migrations_folder().iterdir():
         if match := FILE_NAME.fullmatch(file.name):
@@ -166,7 +145,6 @@ def shipped() -> list[Migration]:
 
 
 def functions() -> list[DatabaseFunction]:
-    """The functions of this release, by name."""
     found = []
     for file in sorted((migrations_folder() / "functions").glob("*.sql")):
         text = file.read_text(encoding="utf-8")
@@ -179,19 +157,17 @@ def functions() -> list[DatabaseFunction]:
 
 
 def code_version() -> int:
-    """The version of this code: the number of its newest migration."""
     return shipped()[-1].version
 
 
-async def applied(connection: Connection, sql: Statements) -> SchemaState:
-    """The state of this schema; an empty one if there is no schema yet."""
-    where = whereabouts(connection)
-    if not await connection.fetchval(sql["has_migrations"]):
-        return SchemaState(sql.schema, where)
-    ran = [Applied(**row) for row in await connection.fetch(sql["applied_migrations"])]
-    if not await connection.fetchval(sql["has_functions"]):
-        return SchemaState(sql.schema, where, ran)
-    return SchemaState(sql.schema, where, ran, await _made(connection, sql))
+async def applied(session: Session) -> SchemaState:
+    where = whereabouts(session.connection)
+    if not await session.fetchval("has_migrations"):
+        return SchemaState(session.sql.schema, where)
+    ran = [Applied(**row) for row in await session.fetch("applied_migrations")]
+    if not await session.fetchval("has_functions"):
+        return SchemaState(session.sql.schema, where, ran)
+    return SchemaState(session.sql.schema, where, ran, await _made(session))
 
 
 def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
@@ -245,46 +221,41 @@ def fits(ran: SchemaState) -> None:
         )
 
 
-async def check(connection: Connection, sql: Statements) -> None:
-    """Raise SchemaError unless this code works with the live schema."""
-    fits(await applied(connection, sql))
+async def check(session: Session) -> None:
+    fits(await applied(session))
 
 
 async def migrate(database: Database, to: int | None = None) -> MigrationPlan:
     """Bring inboxd's own schema up to this release, without the plugins' tables: see `run`."""
-    async with only_migrator(database) as (connection, sql):
-        return await run(connection, sql, to)
+    async with only_migrator(database) as session:
+        return await run(session, to)
 
 
 @asynccontextmanager
-async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, Statements]]:
-    """A session with the migrators' advisory lock, for the `async with` block.
-
-    Its errors are raised as DatabaseError or SchemaError.
-    """
-    sql = Statements(database.schema_name)
-    connection = await connect(database, "migrate", plans={"statement_timeout": "0"})
+async def only_migrator(database: Database) -> AsyncIterator[Session]:
+    """A session with the migrators' lock. Raises DatabaseError or SchemaError."""
+    session = await connect(database, "migrate", plans={"statement_timeout": "0"})
     try:
         try:
-            await connection.execute(sql["lock_migrations"])
+            await session.execute("lock_migrations")
         except asyncpg.LockNotAvailableError as error:
             raise DatabaseError(
-                f"another run of inboxd migrate has not ended in {whereabouts(connection)}: wait "
-                "for it, then run: inboxd migrate"
+                "another run of inboxd migrate has not ended in "
+                f"{whereabouts(session.connection)}: wait for it, then run: inboxd migrate"
             ) from error
-        yield connection, sql
+        yield session
     except asyncpg.InsufficientPrivilegeError as error:
-        raise explain(error, await _who_may(connection, sql)) from error
+        raise explain(error, await _who_may(session)) from error
     except asyncpg.PostgresError as error:
-        raise explain(error, asked=connection) from error
+        raise explain(error, asked=session.connection) from error
     finally:
-        await connection.close()
+        await session.connection.close()
 
 
-async def _who_may(connection: Connection, sql: Statements) -> str:
+async def _who_may(session: Session) -> str:
     """The remedy where this role may not migrate: the role to connect as, or the grant."""
     try:
-        owners = await connection.fetch(sql["other_owners"])
+        owners = await session.fetch("other_owners")
     except (*LOST, asyncpg.PostgresError):
         owners = []
     if owners:
@@ -295,43 +266,39 @@ async def _who_may(connection: Connection, sql: Statements) -> str:
     return "grant this role CREATE on the database, or connect as a role that has it"
 
 
-async def run(connection: Connection, sql: Statements, to: int | None = None) -> MigrationPlan:
-    """Run what is pending, each file in its own transaction, and return it; finished files stay.
-
-    Needs the migrators' lock. Raises SchemaError, or the driver's errors.
-    """
+async def run(session: Session, to: int | None = None) -> MigrationPlan:
+    """Needs the migrators' lock; finished files stay. Raises SchemaError or the driver's errors."""
     made: list[DatabaseFunction] = []
-    async with _changing(connection, sql):
-        await connection.execute(sql["create_migrations"])
-        await _refuse_strangers(connection, sql)
-    plan = pending(await applied(connection, sql), to)
+    async with _changing(session):
+        await session.execute("create_migrations")
+        await _refuse_strangers(session)
+    plan = pending(await applied(session), to)
     for migration in plan.migrations:
-        async with _changing(connection, sql):
-            first = migration.functions_first(await _made(connection, sql), sql.schema)
-            made += await _make(connection, sql, first)
-            await _run(connection, sql, migration)
-    if rest := pending(await applied(connection, sql), to).functions:
-        async with _changing(connection, sql):
-            made += await _make(connection, sql, rest)
+        async with _changing(session):
+            first = migration.functions_first(await _made(session), session.sql.schema)
+            made += await _make(session, first)
+            await _run(session, migration)
+    if rest := pending(await applied(session), to).functions:
+        async with _changing(session):
+            made += await _make(session, rest)
     return MigrationPlan(plan.migrations, made)
 
 
 @asynccontextmanager
-async def _changing(connection: Connection, sql: Statements) -> AsyncIterator[None]:
+async def _changing(session: Session) -> AsyncIterator[None]:
     """A transaction in which a name without a schema means the server's own object.
 
-    A member of the schema's owner acts as the owner. The new objects would else belong to the
-    member, and the owner would be refused from then on.
+    A member of the schema's owner acts as the owner, whom new objects would refuse otherwise.
     """
-    async with connection.transaction():
-        await connection.execute(sql["believe_no_path"])
-        await connection.execute(sql["act_as_owner"])
+    async with session.transaction():
+        await session.execute("believe_no_path")
+        await session.execute("act_as_owner")
         yield
 
 
-async def _refuse_strangers(connection: Connection, sql: Statements) -> None:
+async def _refuse_strangers(session: Session) -> None:
     """Raise DatabaseError if objects of another owner could run code as this role."""
-    found = await connection.fetch(sql["foreign_owners"])
+    found = await session.fetch("foreign_owners")
     if found:
         kind, object_, owner = found[0]["kind"], found[0]["object"], found[0]["name"]
         raise DatabaseError(
@@ -342,43 +309,42 @@ async def _refuse_strangers(connection: Connection, sql: Statements) -> None:
 
 
 async def grant(database: Database) -> list[str]:
-    """Make roles and their privileges again, as the migrations do; returns roles still missing.
+    """Make roles and their privileges again; returns roles still missing.
 
-    Additional grants stay, except EXECUTE of PUBLIC on functions. An administrator has to create
-    the missing roles, if this role may not. Raises DatabaseError or SchemaError; then nothing was
-    changed.
+    Additional grants stay, except EXECUTE of PUBLIC on functions. Raises DatabaseError or
+    SchemaError; then nothing was changed.
     """
-    async with only_migrator(database) as (connection, sql):
+    async with only_migrator(database) as session:
         # The server answers grants of a role that is not the owner with a warning alone.
-        if owners := await connection.fetch(sql["other_owners"]):
+        if owners := await session.fetch("other_owners"):
             raise DatabaseError(
                 f"only the owner of an object can grant rights on it; connect as "
                 f"{owners[0]['name']!r}, or as a member of that role"
             )
-        ran = await applied(connection, sql)
+        ran = await applied(session)
         fits(ran)
         if ran.version > code_version():
             raise SchemaError(
                 f"{ran.named} is at version {ran.version}, newer than this release; "
                 "run: inboxd migrate --grants, of the release that migrated it"
             )
-        async with _changing(connection, sql):
+        async with _changing(session):
             for migration in shipped():
                 for block in migration.grants:
-                    await connection.execute(render(block, sql.schema))
+                    await session.connection.execute(render(block, session.sql.schema))
             for function in functions():
-                await _grant_function(connection, sql, function)
+                await _grant_function(session, function)
             # Functions of an older release, which have no file in this one.
-            for row in await connection.fetch(sql["open_functions"]):
-                await connection.execute(row["remedy"])
-        return [row["name"] for row in await connection.fetch(sql["missing_roles"])]
+            for row in await session.fetch("open_functions"):
+                await session.connection.execute(row["remedy"])
+        return [row["name"] for row in await session.fetch("missing_roles")]
 
 
-async def _run(connection: Connection, sql: Statements, migration: Migration) -> None:
+async def _run(session: Session, migration: Migration) -> None:
     if _STATEMENT.search(migration.text):
-        await connection.execute(render(migration.text, sql.schema))
-    await connection.execute(
-        sql["record_migration"],
+        await session.connection.execute(render(migration.text, session.sql.schema))
+    await session.execute(
+        "record_migration",
         migration.version,
         migration.name,
         migration.oldest_code,
@@ -386,36 +352,26 @@ async def _run(connection: Connection, sql: Statements, migration: Migration) ->
     )
 
 
-async def _make(
-    connection: Connection, sql: Statements, todo: Sequence[DatabaseFunction]
-) -> Sequence[DatabaseFunction]:
-    """Make functions in the caller's transaction.
-
-    Their bodies are not checked, since a function may call one that is made later.
-    """
+async def _make(session: Session, todo: Sequence[DatabaseFunction]) -> Sequence[DatabaseFunction]:
+    """Needs a transaction. Bodies are not checked: a function may call one that is made later."""
     if todo:
-        await connection.execute(sql["leave_bodies_unchecked"])
+        await session.execute("leave_bodies_unchecked")
     for function in todo:
-        await connection.execute(render(function.text, sql.schema))
-        await _grant_function(connection, sql, function)
-        checksum = function.checksum(sql.schema)
-        await connection.execute(sql["record_function"], function.name, checksum)
+        await session.connection.execute(render(function.text, session.sql.schema))
+        await _grant_function(session, function)
+        checksum = function.checksum(session.sql.schema)
+        await session.execute("record_function", function.name, checksum)
     return todo
 
 
-async def _grant_function(
-    connection: Connection, sql: Statements, function: DatabaseFunction
-) -> None:
+async def _grant_function(session: Session, function: DatabaseFunction) -> None:
     """Grant EXECUTE to the roles that its file names, and to no others."""
-    for (statement,) in await connection.fetch(
-        sql["grant_function"], function.name, function.roles
-    ):
-        await connection.execute(statement)
+    for (statement,) in await session.fetch("grant_function", function.name, function.roles):
+        await session.connection.execute(statement)
 
 
-async def _made(connection: Connection, sql: Statements) -> dict[str, str]:
-    """The checksums of the existing functions, by name."""
-    rows = await connection.fetch(sql["applied_functions"])
+async def _made(session: Session) -> dict[str, str]:
+    rows = await session.fetch("applied_functions")
     return {row["name"]: row["checksum"] for row in rows}
 
 

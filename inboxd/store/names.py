@@ -1,25 +1,20 @@
-"""Declared names: types, topics, queues, schedules.
-
-Owns the statement that reads them, which is cheap: the tables hold one row per name. Known limit: a
-role that may only produce may not read them.
-"""
+"""Declared names: types, topics, queues, schedules. A mere producer may not read them."""
 
 from collections import defaultdict
 from collections.abc import Mapping
 
 import asyncpg
 
-from inboxd.store.connections import Connection, apart
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 Names = Mapping[str, frozenset[str]]
 
 
-async def declared(connection: Connection, sql: Statements) -> Names | None:
+async def declared(session: Session) -> Names | None:
     """The names of each kind: see `list_names.sql`; None if the role may not read them."""
     try:
-        async with apart(connection):
-            rows = await connection.fetch(sql["list_names"])
+        async with session.apart():
+            rows = await session.fetch("list_names")
     except asyncpg.InsufficientPrivilegeError:
         return None
     found = defaultdict(set)

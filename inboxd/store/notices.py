@@ -1,8 +1,6 @@
 """The notices table: alerts, with the times at which they began and ended.
 
-Owns its statements. Promises that a cause has at most one open notice, whichever worker leads, and
-that a notice and its event are written in one transaction (`tell`).
-Known limit: at most `MOST` notices are open; further causes wait until others have ended.
+Promises at most one open notice per cause, `MOST` in all, and its event in its transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,58 +10,47 @@ from typing import Any
 import orjson
 
 from inboxd.model.notices import Cause
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 MOST = 500
 _SOURCE = "inboxd"
 
 
-async def begin(connection: Connection, sql: Statements, causes: Collection[Cause]) -> list[Row]:
-    """Open notices for causes that have none; returns the new rows."""
-    return await connection.fetch(sql["begin_notices"], *_columns(causes), MOST)
+async def begin(session: Session, causes: Collection[Cause]) -> list[Row]:
+    return await session.fetch("begin_notices", *_columns(causes), MOST)
 
 
-async def end(
-    connection: Connection, sql: Statements, causes: Collection[Cause], settled: timedelta
-) -> list[Row]:
+async def end(session: Session, causes: Collection[Cause], settled: timedelta) -> list[Row]:
     """End notices whose causes have been absent for `settled`; returns the ended rows."""
-    return await connection.fetch(sql["end_notices"], *_columns(causes), settled)
+    return await session.fetch("end_notices", *_columns(causes), settled)
 
 
-async def open_ones(connection: Connection, sql: Statements) -> list[Row]:
-    """Notices that have not ended."""
-    return await connection.fetch(sql["list_notices"], True, MOST)  # noqa: FBT003
+async def open_ones(session: Session) -> list[Row]:
+    return await session.fetch("list_notices", True, MOST)  # noqa: FBT003
 
 
-async def close(connection: Connection, sql: Statements, causes: Collection[Cause]) -> list[Row]:
+async def close(session: Session, causes: Collection[Cause]) -> list[Row]:
     """End the open notices of these causes at once; returns the ended rows."""
-    return await connection.fetch(sql["close_notices"], *_columns(causes))
+    return await session.fetch("close_notices", *_columns(causes))
 
 
 async def tell(
-    connection: Connection,
-    sql: Statements,
-    topic: str,
-    type_: str,
-    row: Row,
-    payload: Mapping[str, Any],
+    session: Session, topic: str, type_: str, row: Row, payload: Mapping[str, Any]
 ) -> None:
     """Emit a notice's event, in the transaction that begins or ends the notice."""
     at = row.get("ended_at") or row["began_at"]
     fixed = (topic, type_, 1, _SOURCE, None)
     body = orjson.dumps(payload).decode()
-    await connection.execute(sql["emit_scheduled"], *fixed, [body], [f"notice {row['id']}"], [at])
+    await session.execute("emit_scheduled", *fixed, [body], [f"notice {row['id']}"], [at])
 
 
-async def open_breakers(connection: Connection, sql: Statements) -> list[str]:
-    return [row["name"] for row in await connection.fetch(sql["open_breakers"])]
+async def open_breakers(session: Session) -> list[str]:
+    return [row["name"] for row in await session.fetch("open_breakers")]
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
-    """Delete notices that ended 30 days ago."""
-    await connection.execute(sql["forget_notices"])
+async def forget(session: Session) -> None:
+    await session.execute("forget_notices")
 
 
 async def listed(session: Session, *, only_open: bool, limit: int) -> list[dict[str, Any]]:

@@ -1,8 +1,7 @@
 """Writes of operators' actions: replays, dismissals, cancellations, the audit.
 
-Owns the statements behind `inboxd.operations`. Promises that a row is locked before its status is
-judged, and that a statement changes only rows with the intended status (promise 8).
-Known limit: all statements that change rows must run in one transaction, the caller's.
+Promises that a row is locked before its status is judged (promise 8). Known limit: all statements
+that change rows must run in one transaction, the caller's.
 *See:* `operations/rows.py`, before it.
 """
 
@@ -26,10 +25,7 @@ _FEWEST, _MORE = 100, 4
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The filter of a bulk action; None matches any. lane: topic or queue.
-
-    since, until, by: as in `store.finding.Filter`; by None: created.
-    """
+    """None matches any. since, until, by: as in `store.finding.Filter`; by None: created."""
 
     statuses: Collection[str]
     type: str | None = None
@@ -45,7 +41,6 @@ class Match:
     by: When | None = None
 
     def arguments(self) -> list[object]:
-        """Return the parameters of the statements, from $1 on."""
         return [
             list(self.statuses),
             *(self.type, self.lane, None if self.tenants is None else list(self.tenants)),
@@ -64,9 +59,8 @@ async def lock(
 ) -> list[Row]:
     """Lock the hot rows among these until the transaction ends.
 
-    Returns id, uuid, status, hot, tenant, updated_at; of events also topic and mode. ending: the
-    commands are to end, so the rows that wait for them are locked with them, in one order. For
-    events in lines the buckets are locked first, as workers do, so that no page holds the events.
+    ending: also lock the rows that wait for these commands, in one order. The buckets of events in
+    lines are locked first, as workers do, so that no page holds the events.
     """
     if table == "events":
         await session.execute("hold_buckets_of", ids, uuids)
@@ -78,17 +72,13 @@ async def lock(
 async def settled(
     session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
-    """The rows among these that are in history: id, uuid, status, hot, tenant, updated_at."""
     return await session.fetch(f"settled_{table}", ids, uuids)
 
 
 async def replay_in_place(
     session: Session, table: HotTable, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
-    """Make dead letters run again: events, commands with an ordering key; returns old_id, new_id.
-
-    Also locks the unique keys of all these commands, since `replay_as_new` may follow.
-    """
+    """Events, and commands with an ordering key. Locks all unique keys for `replay_as_new`."""
     if table == "events":
         return await session.fetch("replay_events", ids, actor, reason)
     await session.fetchval("hold_unique_keys", ids)
@@ -98,35 +88,26 @@ async def replay_in_place(
 async def replay_as_new(
     session: Session, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
-    """Replace dead letters by new rows; returns old_id and new_id of each."""
     return await session.fetch("replay_commands", ids, actor, reason)
 
 
 async def replace_payload(session: Session, id: int, payload: str) -> None:
-    """Replace the payload (JSON text) of a replay that this transaction has inserted.
-
-    Raises UsageError if the database refuses the payload.
-    """
+    """Needs a replay of this transaction. Raises UsageError if the database refuses the payload."""
     with refusals():
         await session.fetchval("replace_payload", id, payload)
 
 
 async def edit_payload(session: Session, id: int, payload: str) -> bool:
-    """Replace the payload (JSON text) of a locked row; False: a worker has already run it.
-
-    Raises UsageError if the database refuses the payload.
-    """
+    """False: a worker has run the row. Raises UsageError if the database refuses the payload."""
     with refusals():
         return await session.fetchval("edit_payload", id, payload) is not None
 
 
 async def edited(session: Session, id: int) -> Row:
-    """The editable fields of a locked command, without its payload; and its type and queue."""
     return await session.one("edited_command", id)
 
 
 async def dismiss(session: Session, table: HotTable, ids: Sequence[int]) -> list[int]:
-    """Move dead letters into history as dismissed; returns the ids that were moved."""
     rows = await session.fetch(f"dismiss_{table}", ids)
     return [row["id"] for row in rows]
 
@@ -138,7 +119,6 @@ async def cancel(session: Session, ids: Sequence[int]) -> list[int]:
 
 
 async def request_cancel(session: Session, ids: Sequence[int]) -> list[int]:
-    """Request cancellation of running commands; returns the ids that run."""
     rows = await session.fetch("request_cancel", ids)
     return [row["id"] for row in rows]
 
@@ -152,13 +132,11 @@ async def reschedule(
 
 
 async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> list[int]:
-    """Set the priority of waiting commands; returns the ids that were changed."""
     rows = await session.fetch("reprioritize_commands", ids, priority)
     return [row["id"] for row in rows]
 
 
 async def consequences(session: Session, ids: Sequence[int]) -> list[Row]:
-    """The consequences of an action for each of these commands: see `consequences.sql`."""
     return await session.fetch("consequences", ids)
 
 
@@ -169,15 +147,11 @@ async def count_consequences(
     skipping: Sequence[str],
     at_once: Sequence[str],
 ) -> Row:
-    """The number of other affected rows: waiting, more_waiting, behind, more_behind.
-
-    skipping: queues whose dead letters hold no key; at_once: queues that keep no order.
-    """
+    """skipping: queues whose dead letters hold no key. at_once: queues that keep no order."""
     return await session.one("count_consequences", ids, counted_to, skipping, at_once)
 
 
 async def count_line_of_events(session: Session, ids: Sequence[int], counted_to: int) -> Row:
-    """The events in line behind these: in_place, behind, more_behind."""
     return await session.one("count_line_of_events", ids, counted_to)
 
 
@@ -201,13 +175,9 @@ class MatchedAhead:
 async def matching(
     session: Session, table: HotTable, wanted: Match, above: int, last: int, limit: int
 ) -> list[int]:
-    """The ids of the next matching rows.
-
-    Dead letters are found by their own index, in several steps; other commands by a walk along the
-    ids.
-    """
+    """Dead letters are found by their own index, in several steps; other commands by id."""
     if set(wanted.statuses) != {"failed"}:
-        async with session.connection.transaction():
+        async with session.transaction():
             await session.execute("order_by_index")
             rows = await session.fetch(f"match_{table}", *wanted.arguments(), above, last, limit)
         return [row["id"] for row in rows]
@@ -222,9 +192,8 @@ async def matching(
 async def dead_ahead(
     session: Session, table: HotTable, wanted: Match, above: int, last: int, limit: int, look: int
 ) -> MatchedAhead:
-    """The next matching dead letters among about `look` dead letters."""
     ids, rows = list[int](), max(_FEWEST, 2 * limit)
-    async with session.connection.transaction():
+    async with session.transaction():
         await session.execute("order_by_index")
         while look > 0:
             rows = min(rows, look)
@@ -244,7 +213,6 @@ async def dead_ahead(
 async def still_matching(
     session: Session, table: HotTable, wanted: Match, held: Collection[Row]
 ) -> list[Row]:
-    """The locked rows that still match, in their order."""
     ids = [row["id"] for row in held]
     rows = await session.fetch(f"still_match_{table}", *wanted.arguments(), ids) if ids else []
     found = {row["id"] for row in rows}
@@ -258,25 +226,19 @@ async def count(session: Session, table: HotTable, wanted: Match) -> tuple[int, 
 
 
 async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[Row]:
-    """A summary of rows: id, type, lane, status, tenant, created_at, error."""
     return await session.fetch(f"sample_{table}", ids)
 
 
 async def types_and_tenants(
     session: Session, table: HotTable, ids: Sequence[int], limit: int
 ) -> list[Row]:
-    """The largest pairs of a type and a tenant of rows: type, tenant, count."""
     return await session.fetch(f"types_and_tenants_{table}", ids, limit)
 
 
 async def failures(
     session: Session, table: HotTable, group: str | None, limit: int, each: int, all_: int
 ) -> list[Row]:
-    """Dead letters counted by fingerprint and type, the most frequent first.
-
-    limit: the most pairs; further ones are missing. each, all_: the most rows that are counted of
-    one pair, and of all pairs.
-    """
+    """limit: the most pairs. each, all_: the most rows that are counted of a pair, and of all."""
     return await session.fetch(f"failures_{table}", group, limit, each, all_)
 
 
@@ -318,7 +280,6 @@ async def archive(
     count: int,
     last_id: int,
 ) -> None:
-    """Record that a group was archived, with its number of dead letters and its last id."""
     await session.execute("keep_archived", kind, fingerprint, actor, reason, count, last_id)
 
 
@@ -328,7 +289,6 @@ async def unarchive(session: Session, fingerprint: str) -> bool:
 
 
 async def forget_archived(session: Session) -> None:
-    """Delete the records of archived groups that have no dead letters left."""
     await session.execute("forget_archived")
 
 
@@ -410,17 +370,12 @@ async def hold_target(session: Session, target: str) -> None:
 
 
 async def record_more(session: Session, entry: int, count: int) -> None:
-    """Add to an audit entry's number of rows."""
     await session.execute("record_more", entry, count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """The filter of a list of audit entries, newest first; None matches any.
-
-    actor and target: a part of them. action: the whole of it, or its first word. below: only
-    entries with smaller ids, for the next page.
-    """
+    """actor, target: a part of them. action: the whole, or its first word. below: of ids."""
 
     actor: str | None = None
     action: str | None = None
@@ -431,7 +386,6 @@ class AuditFilter:
 
 
 async def audit(session: Session, wanted: AuditFilter, look: int) -> list[Row]:
-    """The matching entries among the newest `look`: see `list_audit.sql`."""
     return await session.fetch("list_audit", *astuple(wanted), look)
 
 
@@ -445,5 +399,4 @@ async def acts_on_row(
     look: int,
     limit: int,
 ) -> list[Row]:
-    """Audit entries that name a row: see `acts_on_row.sql`."""
     return await session.fetch("acts_on_row", table, id, since, until, look, limit)

@@ -1,9 +1,7 @@
 """Log lines about an unreachable database: when an outage begins, once a minute, when it ends.
 
-Owns the process's state of an outage; all parts of the process share it, from several loops and
-threads. Promises that failed attempts to connect are logged in one common line, not by each part at
-each try; other errors are logged at once, such as a terminated session while others go on.
-Known limit: a process with two databases reports both as one outage.
+Promises one common line for all parts of the process, its loops and threads; other errors are
+logged at once. Known limit: a process with two databases reports both as one outage.
 """
 
 import threading
@@ -23,8 +21,6 @@ _FORGOTTEN_SECONDS = 300.0
 
 
 class Outage:
-    """The state of the current outage, if there is one."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
@@ -66,7 +62,6 @@ class Outage:
             )
 
     def over(self) -> None:
-        """Log that the database answers again, if there was an outage."""
         with self._lock:
             since, self._since = self._since, None
             seconds = 0 if since is None else round(self._clock() - since)

@@ -1,8 +1,6 @@
 """Pages of rows that handlers sent or emitted: how many rows one statement takes.
 
-Owns their bounds: 5,000 rows, and about 8 million characters, which keeps a statement's arrays far
-below PostgreSQL's limit of 1 GB. Promises that pages are in order, and that each has at least one
-row. Known limit: a row above the bound is a page of its own.
+At most 5,000 rows and 8 million characters, or one larger row: an array is limited to 1 GB.
 """
 
 from collections.abc import Iterable, Iterator

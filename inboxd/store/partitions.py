@@ -1,12 +1,9 @@
 """The daily partitions of history, bodies and receipts: made in advance, detached, dropped.
 
-Owns the statements on partitions. Promises that a partition is recorded (`retired`) before it is
-detached, which tells our detached tables from other people's; that only recorded and detached
-tables are dropped; and that a dropped partition had no rows that its export lacks. A login that is
-a member of the owner's role detaches concurrently, which blocks no other session. Any other login
-needs a lock for which readers and writers queue, so it waits at most 50 ms per try; the same holds
-for finishing an interrupted detach. Known limit: a reader that holds a table of history for hours
-delays the detach as long.
+Promises that only tables are dropped which were recorded (`retired`) before they were detached, and
+that none had rows which its export lacks. A member of the owner's role detaches concurrently, which
+blocks no other session; any other login needs a lock for which others queue, so it waits at most 50
+ms per try. Known limit: a reader that holds a table for hours delays the detach as long.
 """
 
 from collections.abc import Iterator
@@ -18,8 +15,7 @@ import anyio
 import asyncpg
 
 from inboxd.errors import PartitionBusy
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 BODIES, RECEIPTS = "bodies", "receipts"
 HISTORY = ("events_history", "commands_history")
@@ -51,84 +47,68 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A table with a partition's name that is not attached; see `partitions_apart.sql`."""
-
     part: str
     ahead: int
     attach: str
     rename: str
 
 
-async def days_ahead(connection: Connection, sql: Statements) -> int:
+async def days_ahead(session: Session) -> int:
     """The number of days after today that have partitions; -1: not even today has."""
-    return int(await connection.fetchval(sql["partition_days"]))
+    return int(await session.fetchval("partition_days"))
 
 
-async def apart(connection: Connection, sql: Statements) -> list[Apart]:
-    """Tables that a person detached, the nearest future day first, past days last.
-
-    While one for today or later exists (`ahead` >= 0), no partition can be made in its place.
-    """
-    return [Apart(**row) for row in await connection.fetch(sql["partitions_apart"])]
+async def apart(session: Session) -> list[Apart]:
+    """A person detached them. While one has `ahead` >= 0, no partition can take its place."""
+    return [Apart(**row) for row in await session.fetch("partitions_apart")]
 
 
-async def make(connection: Connection, sql: Statements, days: int) -> int:
-    """Make missing partitions up to `days` ahead; returns their number.
-
-    Existing tables are not touched, also not those in `apart`.
-    """
-    return int(await connection.fetchval(sql["make_partitions"], days))
+async def make(session: Session, days: int) -> int:
+    """Returns their number. It does not touch existing tables, nor those in `apart`."""
+    return int(await session.fetchval("make_partitions", days))
 
 
-async def listed(
-    connection: Connection, sql: Statements, *, sizes: bool = False
-) -> list[Partition]:
+async def listed(session: Session, *, sizes: bool = False) -> list[Partition]:
     """All partitions, oldest first within a table; `bytes` and `empty` only with `sizes`."""
-    rows = await connection.fetch(sql["list_partitions"], sizes)
+    rows = await session.fetch("list_partitions", sizes)
     return [Partition(**{**row, "trimmed": tuple(row["trimmed"])}) for row in rows]
 
 
-async def retire(connection: Connection, sql: Statements, partition: Partition) -> None:
-    """Record that a partition is to be detached and dropped."""
-    await connection.execute(sql["retire_partition"], partition.part)
+async def retire(session: Session, partition: Partition) -> None:
+    await session.execute("retire_partition", partition.part)
 
 
 async def record_export(
-    connection: Connection, sql: Statements, partition: Partition, rows: int, size: int, file: str
+    session: Session, partition: Partition, rows: int, size: int, file: str
 ) -> bool:
     """Record the export of a partition; size: bytes. False: it was exported already."""
-    return bool(await connection.fetchval(sql["record_export"], partition.part, rows, size, file))
+    return bool(await session.fetchval("record_export", partition.part, rows, size, file))
 
 
-async def detach(connection: Connection, sql: Statements, partition: Partition) -> None:
-    """Detach a retired partition. Must run outside of a transaction.
-
-    Raises PartitionBusy if readers hold it for too long; a later call goes on from there.
-    """
+async def detach(session: Session, partition: Partition) -> None:
+    """Needs no open transaction. Raises PartitionBusy; a later call goes on from there."""
     with _busy(partition):
         if partition.owned:
-            query = await connection.fetchval(
-                sql["detach_concurrently"], partition.parent, partition.part
-            )
-            await connection.execute(query)
+            query = await session.fetchval("detach_concurrently", partition.parent, partition.part)
+            await session.connection.execute(query)
         else:
-            await _insist(connection, sql["leave_partition"], partition)
+            await _insist(session, "leave_partition", partition)
 
 
-async def finalize(connection: Connection, sql: Statements, partition: Partition) -> None:
+async def finalize(session: Session, partition: Partition) -> None:
     """Finish an interrupted detach. Raises as `detach` does."""
     with _busy(partition):
-        await _insist(connection, sql["finalize_partition"], partition)
+        await _insist(session, "finalize_partition", partition)
 
 
-async def _insist(connection: Connection, statement: str, partition: Partition) -> None:
+async def _insist(session: Session, statement: str, partition: Partition) -> None:
     """Repeat a statement that waits only briefly for its lock, since other sessions queue."""
     for _ in range(_TRIES):
         with suppress(asyncpg.LockNotAvailableError):
-            await connection.execute(statement, partition.part)
+            await session.execute(statement, partition.part)
             return
         await anyio.sleep(_PAUSE_SECONDS)
-    await connection.execute(statement, partition.part)
+    await session.execute(statement, partition.part)
 
 
 @contextmanager
@@ -146,76 +126,57 @@ def _busy(partition: Partition) -> Iterator[None]:
         ) from error
 
 
-async def give_back(connection: Connection, sql: Statements, partition: Partition) -> None:
-    """Attach a retired partition again."""
-    await connection.execute(sql["return_partition"], partition.part)
+async def give_back(session: Session, partition: Partition) -> None:
+    await session.execute("return_partition", partition.part)
 
 
-async def drop(connection: Connection, sql: Statements, partition: Partition) -> bool | None:
-    """Drop a retired and detached partition; False: it has rows that its export lacks.
-
-    None: another session dropped it or attached it again. Raises PartitionBusy.
-    """
+async def drop(session: Session, partition: Partition) -> bool | None:
+    """False: its export lacks rows. None: another session was faster. Raises PartitionBusy."""
     with _busy(partition):
-        dropped: bool | None = await connection.fetchval(sql["drop_partition"], partition.part)
+        dropped: bool | None = await session.fetchval("drop_partition", partition.part)
     return dropped
 
 
-async def keep_bodies(connection: Connection, sql: Statements, partition: Partition) -> int:
-    """Copy bodies forward that rows still need; returns the number of rows."""
+async def keep_bodies(session: Session, partition: Partition) -> int:
     kept = 0
-    while page := await connection.fetchval(
-        sql["keep_bodies"], partition.low, partition.high, _KEPT_ROWS
-    ):
+    while page := await session.fetchval("keep_bodies", partition.low, partition.high, _KEPT_ROWS):
         kept += page
     return kept
 
 
-async def keep_receipts(connection: Connection, sql: Statements, partition: Partition) -> int:
-    """Copy receipts of unsettled events forward; returns their number."""
+async def keep_receipts(session: Session, partition: Partition) -> int:
     arguments = partition.low, partition.high
-    return int(await connection.fetchval(sql["keep_receipts"], *arguments))
+    return int(await session.fetchval("keep_receipts", *arguments))
 
 
-async def needed(connection: Connection, sql: Statements, partition: Partition) -> bool:
+async def needed(session: Session, partition: Partition) -> bool:
     """Whether a row still needs a body of this partition."""
-    return bool(await connection.fetchval(sql["bodies_needed"], partition.low, partition.high))
+    return bool(await session.fetchval("bodies_needed", partition.low, partition.high))
 
 
-async def pages(connection: Connection, sql: Statements, partition: Partition) -> int:
-    """The number of its table pages."""
-    return int(await connection.fetchval(sql["partition_pages"], partition.part))
+async def pages(session: Session, partition: Partition) -> int:
+    return int(await session.fetchval("partition_pages", partition.part))
 
 
-async def missing_indexes(connection: Connection, sql: Statements) -> list[tuple[str, str]]:
+async def missing_indexes(session: Session) -> list[tuple[str, str]]:
     """Missing indexes of finished days, as (part, "type", "tenant" or "entity")."""
-    return [(row["part"], row["what"]) for row in await connection.fetch(sql["missing_indexes"])]
+    return [(row["part"], row["what"]) for row in await session.fetch("missing_indexes")]
 
 
-async def index(connection: Connection, sql: Statements, part: str, what: str) -> bool:
+async def index(session: Session, part: str, what: str) -> bool:
     """Make an index; False: it exists. Raises PartitionBusy while a session writes to the table."""
     try:
-        return bool(await connection.fetchval(sql["index_partition"], part, what))
+        return bool(await session.fetchval("index_partition", part, what))
     except (asyncpg.LockNotAvailableError, asyncpg.DuplicateTableError) as error:
         raise PartitionBusy(f"{part} is being written to: it is indexed later") from error
 
 
 async def trim(
-    connection: Connection,
-    sql: Statements,
-    partition: Partition,
-    types: list[str],
-    first: int,
-    count: int,
+    session: Session, partition: Partition, types: list[str], first: int, count: int
 ) -> int:
     """Delete rows of these types from `count` table pages of it; returns the number of rows."""
-    return int(
-        await connection.fetchval(sql["trim_partition"], partition.part, types, first, count)
-    )
+    return int(await session.fetchval("trim_partition", partition.part, types, first, count))
 
 
-async def record_trim(
-    connection: Connection, sql: Statements, partition: Partition, types: list[str], rows: int
-) -> None:
-    """Record that these types were deleted from it."""
-    await connection.execute(sql["record_trim"], partition.part, types, rows)
+async def record_trim(session: Session, partition: Partition, types: list[str], rows: int) -> None:
+    await session.execute("record_trim", partition.part, types, rows)

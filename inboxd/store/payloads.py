@@ -1,7 +1,6 @@
 """Payloads as text, in the form in which PostgreSQL returns JSON.
 
-Owns the statements behind `inboxd.operations.payloads`. Promises that numbers are never converted
-to doubles, and that a text has at most the given number of bytes.
+Promises that numbers never become doubles, and that a text has at most the given bytes.
 """
 
 from inboxd.store.connections import Row
@@ -15,10 +14,7 @@ async def of_command(session: Session, id: int, most: int) -> Row | None:
 
 
 async def as_stored(session: Session, text: str, most: int) -> str | None:
-    """The text in which this JSON would be stored; None: it has more than `most` bytes.
-
-    Raises UsageError if the database refuses it.
-    """
+    """None: it has more than `most` bytes. Raises UsageError if the database refuses it."""
     with refusals():
         found: str | None = await session.fetchval("json_as_stored", text, most)
     return found

@@ -1,13 +1,9 @@
 """Plugins' migrations: folders of numbered SQL files, named by entry points.
 
 An entry point of the group `inboxd.migrations` has the plugin's name, and the module path of a
-folder: `shop = "shop.migrations"`, with or without an `__init__.py`. The folder is located without
-importing anything of the plugin, so that a migration job does not need the handlers' dependencies.
-File names follow inboxd's rules: `NNNN_name.sql`, from 0001 on.
-
-Promises that all problems with the folders are raised as one PluginError, before anything runs.
-Known limit: the folder must be on disk; a plugin in a zip archive has none.
-*See:* `plugin_migrations`, which runs them.
+folder on disk: `shop = "shop.migrations"`, with or without an `__init__.py`. It is located without
+an import, so that a migration job does not need the handlers' dependencies. Promises that all
+problems with the folders are raised as one PluginError, before anything runs.
 """
 
 import re
@@ -49,10 +45,7 @@ class MigrationFolder:
 
 
 def shipped_by(plugins: Collection[str] = ()) -> list[MigrationFolder]:
-    """The migration folders of these plugins, or of all installed ones, sorted by name.
-
-    Raises one PluginError with every problem.
-    """
+    """Sorted by name. Raises one PluginError with every problem."""
     found: list[MigrationFolder] = []
     problems: list[str] = []
     for name, points in sorted(_entry_points().items()):
@@ -93,7 +86,6 @@ def _distribution(point: EntryPoint) -> str:
 
 
 def _read(point: EntryPoint) -> MigrationFolder:
-    """The folder of an entry point, with its files. Raises PluginError."""
     folder = _folder(point)
     migrations = sorted(_files(folder), key=lambda each: each.version)
     if not migrations:
@@ -116,7 +108,6 @@ def _read(point: EntryPoint) -> MigrationFolder:
 
 
 def _folder(point: EntryPoint) -> Path:
-    """The folder of an entry point's module path, found without importing it."""
     first, *others = point.value.split(".")
     if not point.attr and all(map(str.isidentifier, (first, *others))):
         spec = find_spec(first)

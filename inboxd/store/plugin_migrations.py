@@ -1,18 +1,13 @@
 """The migrations of plugins: which ran, which are pending, and one run of all of them.
 
-Owns the table `plugin_migrations`. The rules are those of inboxd's own numbered files
-(`migrations`), which run before, under the same lock: forward only, once, and a file that changed
-after it ran is refused. Differences: files have no placeholders, and do not state which code can
-work with the result; a plugin that is older than what ran is assumed to work with it, so authors
-change tables in two steps (expand, then contract).
+The rules are those of inboxd's own numbered files (`migrations`), which run before, under the same
+lock. Differences: files have no placeholders, and a plugin that is older than what ran is assumed
+to work with it, so authors change tables in two steps (expand, then contract). A file and its
+record are one transaction, in a session of its own, so that settings end with the file. It runs
+inside a block of PL/pgSQL, where the server refuses COMMIT. A file with `-- transaction: none` is a
+single statement, recorded afterwards: if the run ends between the two, it runs once more.
 
-A file and its record are one transaction, in a session of its own, so that settings end with the
-file. It runs inside a block of PL/pgSQL, where the server refuses COMMIT: a file cannot end the
-transaction half-way. A file with `-- transaction: none` is a single statement, which runs without a
-transaction and is recorded afterwards: if the run ends between the two, it runs once more.
-
-Promises that a failing file changes nothing, unless it has no transaction, and that the files
-before it stay. Known limit: the records of an uninstalled plugin stay, and are shown.
+Promises that a failing file changes nothing, unless it has no transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,10 +20,10 @@ from inboxd.errors import DatabaseError, SchemaError
 from inboxd.model.masking import redact
 from inboxd.settings import Database
 from inboxd.store import migrations, plugin_folders
-from inboxd.store.connections import LOST, VOID, Connection, connect, is_passing, whereabouts
+from inboxd.store.connections import LOST, VOID, is_passing, whereabouts
 from inboxd.store.migrations import MigrationPlan
 from inboxd.store.plugin_folders import MigrationFolder, PluginMigration
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session, connect
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +38,12 @@ class PluginRecord:
 
     @property
     def label(self) -> str:
-        """The file's name without `.sql`."""
         return f"{self.version:04d}_{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class PluginState:
-    """A plugin's installed migrations and its records. folder: None if it is not installed.
-
-    where: the database of the records, for messages.
-    """
+    """folder: None if it is not installed. where: the database of the records."""
 
     plugin: str
     folder: MigrationFolder | None
@@ -61,17 +52,14 @@ class PluginState:
 
     @property
     def version(self) -> int:
-        """The number of the newest file that ran; 0 if none did."""
         return max((each.version for each in self.ran), default=0)
 
     @property
     def newest(self) -> int:
-        """The number of the newest installed file; 0 if no file is installed."""
         return max((each.version for each in self._shipped), default=0)
 
     @property
     def pending(self) -> list[PluginMigration]:
-        """The files that have to run, in order."""
         return [each for each in self._shipped if each.version > self.version]
 
     @property
@@ -82,7 +70,6 @@ class PluginState:
 
     @property
     def why_absent(self) -> str:
-        """Why a plugin without a folder has none."""
         left_out = self.plugin in plugin_folders.names()
         return "worker.plugins leaves it out" if left_out else "it is not installed here"
 
@@ -93,8 +80,6 @@ class PluginState:
 
 @dataclass(frozen=True, slots=True)
 class FullPlan:
-    """Migrations that are to run, or ran: inboxd's own, and those of plugins."""
-
     own: MigrationPlan
     plugins: Sequence[tuple[MigrationFolder, PluginMigration]] = ()
 
@@ -107,25 +92,22 @@ async def migrate(
 ) -> FullPlan:
     """Bring a database up to date: inboxd's schema, then the tables of the installed plugins.
 
-    plugins: only these, as in `worker.plugins`; empty: all. to: only inboxd's own migrations, up to
-    this number. Returns what ran. Raises DatabaseError, SchemaError or PluginError; finished
-    migrations stay.
+    plugins: empty for all. to: only inboxd's own migrations, up to this number. Raises
+    DatabaseError, SchemaError or PluginError; finished migrations stay.
     """
     folders = plugin_folders.shipped_by(plugins) if to is None else []
-    async with migrations.only_migrator(database) as (connection, sql):
-        own = await migrations.run(connection, sql, to)
-        plan = planned(own, await states(connection, sql, folders))
+    async with migrations.only_migrator(database) as session:
+        own = await migrations.run(session, to)
+        plan = planned(own, await states(session, folders))
         for folder, file in plan.plugins:
-            await _run(database, (connection, sql), folder, file)
+            await _run(database, session, folder, file)
         return plan
 
 
-async def states(
-    connection: Connection, sql: Statements, folders: Sequence[MigrationFolder]
-) -> list[PluginState]:
+async def states(session: Session, folders: Sequence[MigrationFolder]) -> list[PluginState]:
     """The state of each plugin that has a folder or records, by name."""
-    ran = await _recorded(connection, sql)
-    where = whereabouts(connection)
+    ran = await _recorded(session)
+    where = whereabouts(session.connection)
     here = {each.plugin: each for each in folders}
     return [
         PluginState(plugin, here.get(plugin), ran.get(plugin, ()), where)
@@ -164,16 +146,12 @@ def fits(found: Sequence[PluginState]) -> None:
             )
 
 
-async def check(
-    connection: Connection, sql: Statements, folders: Sequence[MigrationFolder]
-) -> None:
-    """Raise SchemaError unless all files of these plugins have run."""
+async def check(session: Session, folders: Sequence[MigrationFolder]) -> None:
     if folders:
-        fits(await states(connection, sql, folders))
+        fits(await states(session, folders))
 
 
 def summary(found: Sequence[PluginState]) -> str:
-    """Each plugin's version, in one line."""
     parts = []
     for each in found:
         absent = "" if each.folder else f" ({each.why_absent})"
@@ -181,11 +159,11 @@ def summary(found: Sequence[PluginState]) -> str:
     return ", ".join(parts)
 
 
-async def _recorded(connection: Connection, sql: Statements) -> Mapping[str, list[PluginRecord]]:
+async def _recorded(session: Session) -> Mapping[str, list[PluginRecord]]:
     """The records by plugin; none if inboxd's own schema is older than the table."""
     found: dict[str, list[PluginRecord]] = {}
-    if await connection.fetchval(sql["has_plugin_migrations"]):
-        for row in await connection.fetch(sql["applied_plugin_migrations"]):
+    if await session.fetchval("has_plugin_migrations"):
+        for row in await session.fetch("applied_plugin_migrations"):
             plugin, *record = row.values()
             found.setdefault(plugin, []).append(PluginRecord(*record))
     return found
@@ -193,12 +171,11 @@ async def _recorded(connection: Connection, sql: Statements) -> Mapping[str, lis
 
 async def _run(
     database: Database,
-    recorder: tuple[Connection, Statements],
+    recorder: Session,
     folder: MigrationFolder,
     file: PluginMigration,
 ) -> None:
     """Run and record a plugin's file; recorder: the session that holds the migrators' lock."""
-    connection, sql = recorder
     record = (folder.plugin, file.version, file.name, file.checksum, folder.distribution)
     limits = {"statement_timeout": "0"}
     if not file.in_transaction:
@@ -209,22 +186,21 @@ async def _run(
         if file.in_transaction:
             async with own.transaction():
                 # Before the file, since the file may change the role.
-                await own.execute(sql["record_plugin_migration"], *record)
-                await own.execute(sql["hand_over_migration"], file.text)
-                await own.execute(sql["run_migration"])
+                await own.execute("record_plugin_migration", *record)
+                await own.execute("hand_over_migration", file.text)
+                await own.execute("run_migration")
         else:
-            await own.execute(file.text)
-            await connection.execute(sql["record_plugin_migration"], *record)
+            await own.connection.execute(file.text)
+            await recorder.execute("record_plugin_migration", *record)
     except (asyncpg.PostgresError, *LOST) as error:
         raise _failed(folder.plugin, file, error) from error
     finally:
-        await own.close()
+        await own.connection.close()
 
 
 def _failed(
     plugin: str, file: PluginMigration, error: BaseException
 ) -> DatabaseError | SchemaError:
-    """The error with the file's place, what remains of it, and the remedy."""
     said = redact(str(error.args[0]) if error.args else "") or type(error).__name__
     text = f"plugin {plugin!r}: migration {file.label} failed{_where(error, file.text)}: {said}"
     stays = "nothing of it stays"

@@ -1,15 +1,12 @@
-"""Pools of connections: one for the daemon's statements, one for command handlers.
+"""Pools of sessions: one for the daemon's statements, one for command handlers.
 
-Owns borrowing connections, and the handling of a pooler in transaction mode (such as PgBouncer):
-there each borrowing is one transaction, which begins with the settings that a session has
-otherwise; a caller that needs several transactions uses `lend`, and `transaction` for each.
-Promises that the longest waiting caller gets the next connection, that no connection comes with a
-transaction that an earlier borrower left open, that the first failure to connect names a remedy,
-and that no statement is awaited for much longer than the server may work on it. The driver's own
-pool would do except for one thing: a command has a transaction of its own, and a connection for
-which a caller waits is handed on with the next transaction begun, which saves a round trip
-(`Pool.wanted`, ADR 6). Known limit: LISTEN needs a session of its own, so behind such a pooler new
-rows are found by polling.
+Behind a pooler in transaction mode (such as PgBouncer) each borrowing is one transaction, which
+begins with the settings that a session has otherwise; a caller that needs several uses `lend`, and
+`transaction` for each. Promises that the longest waiting caller gets the next connection, that none
+comes with an open transaction of an earlier borrower, and that no statement is awaited for much
+longer than the server may work on it. The driver's own pool lacks one thing: it cannot hand a
+connection on with the next transaction begun, which saves a round trip (`Pool.wanted`, ADR 6).
+Known limit: behind such a pooler LISTEN is impossible, and polling finds new rows.
 """
 
 import asyncio
@@ -36,6 +33,8 @@ from inboxd.store.connections import (
     session_settings,
     whereabouts,
 )
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
 
 # Settings that cannot be set inside a transaction.
 _NOT_LOCAL = ("application_name", "default_transaction", "tcp_")
@@ -45,31 +44,29 @@ _PATIENCE = 5.0
 _REMEDY = "raise database.pool_size or handler_pool_size, or let handlers hold theirs for less time"
 
 Dial = Callable[[], Awaitable[Connection]]
-# A waiting caller; its result is a connection, or None: there is room to open one.
-_Waiter: TypeAlias = "asyncio.Future[Connection | None]"
+# A waiting caller; its result is a session, or None: there is room to open one.
+_Waiter: TypeAlias = "asyncio.Future[Session | None]"
 
 
 class Pool:
-    """At most `size` connections, opened when first needed and kept."""
+    """At most `size` sessions, whose connections are opened when first needed and kept."""
 
     def __init__(
         self, dial: Dial, size: int, database: Database, preamble: str, remedy: str | None = None
     ) -> None:
-        """A pool; preamble: SQL that begins each transaction, if sessions keep no settings.
-
-        remedy: the end of the error message if no connection becomes free in time.
-        """
+        """preamble: SQL that begins each transaction. remedy: ends the error about a full pool."""
         self.preamble = preamble
         self._remedy = remedy or _REMEDY
         self._dial = dial
         self._size = size
         self._database = database
-        self._open: set[Connection] = set()
+        self._sql = Statements(database.schema_name)
+        self._open: set[Session] = set()
         # Places given to callers that are to open a connection, begun or not.
         self._opening = 0
-        self._idle: list[Connection] = []
-        # Borrowed connections whose prepared statements must be prepared again.
-        self._void: set[Connection] = set()
+        self._idle: list[Session] = []
+        # Borrowed sessions whose prepared statements must be prepared again.
+        self._void: set[Session] = set()
         self._waiters: deque[_Waiter] = deque()
         self._where = ""
 
@@ -79,42 +76,37 @@ class Pool:
 
     @property
     def idle(self) -> int:
-        """The number of open connections that are not borrowed."""
         return len(self._idle)
 
     @property
     def used(self) -> int:
-        """The number of borrowed connections."""
         return len(self._open) - len(self._idle)
 
     @property
     def wanted(self) -> bool:
-        """Whether a caller waits for a connection."""
         return any(not waiter.done() for waiter in self._waiters)
 
-    async def acquire(self, within: float) -> Connection:
+    async def acquire(self, within: float) -> Session:
         """Get a connection; waits at most `within` seconds for one. Raises DatabaseError."""
-        connection: Connection | None
+        session: Session | None
         while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-            self._open.discard(connection)
+            session = self._idle.pop()
+            if not session.connection.is_closed():
+                return session
+            self._open.discard(session)
         if self._has_room():
             self._opening += 1
         else:
-            connection = await self._stand_in_line(within)
-            if connection is not None:
-                return connection
+            session = await self._stand_in_line(within)
+            if session is not None:
+                return session
         return await self._connect()
 
-    async def release(self, connection: Connection, *, begun: bool = False) -> None:
-        """Return a connection; a broken one is dropped without an error.
-
-        begun: its next transaction has begun, for a waiting caller; without one it is rolled back.
-        """
-        if connection in self._void:
-            self._void.discard(connection)
+    async def release(self, session: Session, *, begun: bool = False) -> None:
+        """A broken one is dropped. begun: the next transaction has begun, for a waiting caller."""
+        connection = session.connection
+        if session in self._void:
+            self._void.discard(session)
             prepared.forget(connection)
         try:
             if not connection.is_closed():
@@ -124,24 +116,23 @@ class Pool:
                     await _tidy(connection)
         finally:
             if connection.is_closed():
-                self._open.discard(connection)
+                self._open.discard(session)
                 self._offer_room()
-            elif not self._serve(connection):
-                self._idle.append(connection)
+            elif not self._serve(session):
+                self._idle.append(session)
 
     def prepare_anew(self) -> None:
         """Prepare all statements again: those of one session were found to be invalid."""
         self._void = self._open - {*self._idle}
-        for connection in self._idle:
-            prepared.forget(connection)
+        for session in self._idle:
+            prepared.forget(session.connection)
 
     async def close(self) -> None:
-        """Close idle connections, and terminate borrowed ones."""
         with anyio.move_on_after(_PATIENCE, shield=True):
-            for connection in self._idle:
-                await connection.close()
-        for connection in self._open:
-            connection.terminate()
+            for session in self._idle:
+                await session.connection.close()
+        for session in self._open:
+            session.connection.terminate()
 
     def _has_room(self) -> bool:
         return len(self._open) + self._opening < self._size
@@ -151,21 +142,20 @@ class Pool:
         if self._has_room() and self._serve(None):
             self._opening += 1
 
-    async def _connect(self) -> Connection:
-        """Open a connection in a reserved place."""
+    async def _connect(self) -> Session:
         try:
-            connection = await self._dial()
+            session = Session(await self._dial(), self._sql)
         except (*LOST, asyncpg.PostgresError) as error:
             raise explain_connecting(error, self._database) from error
         else:
-            self._open.add(connection)
-            self._where = whereabouts(connection)
-            return connection
+            self._open.add(session)
+            self._where = whereabouts(session.connection)
+            return session
         finally:
             self._opening -= 1
             self._offer_room()
 
-    async def _stand_in_line(self, within: float) -> "Connection | None":
+    async def _stand_in_line(self, within: float) -> Session | None:
         """The next returned connection; None: there is room to open one."""
         loop = asyncio.get_running_loop()
         waiter: _Waiter = loop.create_future()
@@ -175,22 +165,21 @@ class Pool:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                connection = waiter.result()
-                if connection is None:
+                session = waiter.result()
+                if session is None:
                     self._opening -= 1
                     self._offer_room()
                 else:
-                    await self.release(connection, begun=connection.is_in_transaction())
+                    await self.release(session, begun=session.connection.is_in_transaction())
             raise
         finally:
             timer.cancel()
 
-    def _serve(self, connection: "Connection | None") -> bool:
-        """Let the first waiting caller go on; False if no caller waits."""
+    def _serve(self, session: Session | None) -> bool:
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
-                waiter.set_result(connection)
+                waiter.set_result(session)
                 return True
         return False
 
@@ -253,75 +242,70 @@ async def open_pool(
 
 
 @asynccontextmanager
-async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection for statements, not in a transaction; waits for it at most `within` seconds."""
-    async with lend(pool, within) as connection:
+async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Session]:
+    """A session for statements, not in a transaction; waits for it at most `within` seconds."""
+    async with lend(pool, within) as session:
         if pool.preamble:
-            async with transaction(pool, connection):
-                yield connection
+            async with transaction(pool, session):
+                yield session
         else:
-            yield connection
+            yield session
 
 
 @asynccontextmanager
-async def look_at(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection for statements that only read.
-
-    Behind a pooler all of them run in one snapshot, since its sessions cannot be set to read-only:
-    a caller that wants a snapshot has one, as a nested transaction cannot have its own.
-    """
-    async with lend(pool, within) as connection:
+async def look_at(pool: Pool, within: float = 30.0) -> AsyncIterator[Session]:
+    """For reads only. Behind a pooler, which has no read-only sessions, all run in one snapshot."""
+    async with lend(pool, within) as session:
         if not pool.preamble:
-            yield connection
+            yield session
             return
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
+        async with session.transaction(isolation="repeatable_read", readonly=True):
             try:
-                await connection.execute(pool.preamble)
-                yield connection
+                await session.connection.execute(pool.preamble)
+                yield session
             except TimeoutError:
-                _give_up(connection)
+                _give_up(session)
                 raise
 
 
 @asynccontextmanager
-async def lend(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection for several transactions: each begins and commits with `transaction`."""
-    connection = await pool.acquire(within)
+async def lend(pool: Pool, within: float = 30.0) -> AsyncIterator[Session]:
+    """A session for several transactions: each begins and commits with `transaction`."""
+    session = await pool.acquire(within)
     try:
-        yield connection
+        yield session
     except TimeoutError:
-        _give_up(connection)
+        _give_up(session)
         raise
     except VOID:
         pool.prepare_anew()
         raise
     finally:
-        await pool.release(connection)
+        await pool.release(session)
 
 
 @asynccontextmanager
-async def transaction(pool: Pool, connection: Connection) -> AsyncIterator[None]:
-    """A transaction on a connection from `lend`."""
-    async with connection.transaction(isolation="read_committed"):
+async def transaction(pool: Pool, session: Session) -> AsyncIterator[None]:
+    async with session.transaction(isolation="read_committed"):
         try:
             if pool.preamble:
-                await connection.execute(pool.preamble)
+                await session.connection.execute(pool.preamble)
             yield
         except TimeoutError:
-            _give_up(connection)
+            _give_up(session)
             raise
 
 
 @asynccontextmanager
-async def transact(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection in a transaction, which commits at the end."""
-    async with lend(pool) as connection, transaction(pool, connection):
-        yield connection
+async def transact(pool: Pool) -> AsyncIterator[Session]:
+    """A session in a transaction, which commits at the end."""
+    async with lend(pool) as session, transaction(pool, session):
+        yield session
 
 
-def _give_up(connection: Connection) -> None:
+def _give_up(session: Session) -> None:
     """Terminate the connection: a silent server would not answer a ROLLBACK either."""
-    connection.terminate()
+    session.connection.terminate()
 
 
 def _preamble(database: Database, plans: Mapping[str, str]) -> str:

@@ -1,10 +1,8 @@
 """Prepared statements of a session: the driver's, and those of a handler's own SQL.
 
-Owns what happens when they are no longer valid. Promises that statements which a handler prepares
-or deallocates never affect later users of the session, and that a session with invalid prepared
-statements is recognised by the error's code and prepares again. Known limit: a handler's SQL is
-recognised by the words in its text; if a database function prepares or deallocates, the next user
-of the session gets the error, and its row runs again (`VOID` of `store/connections.py`).
+Promises that those which a handler prepares or deallocates never affect later users, and that a
+session with invalid ones prepares again. Known limit: a handler's SQL is recognised by its words;
+if a function prepares or deallocates, the next user's row runs again (`VOID`).
 """
 
 import re

@@ -1,8 +1,4 @@
-"""Single events or commands that an operator writes, through the producers' SQL functions.
-
-Promises that a refusal by PostgreSQL is raised as UsageError, without the payload.
-Known limit: one row per call; services use `inboxd.client`.
-"""
+"""Single rows that an operator writes by the producers' functions; UsageError for a refusal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,10 +42,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class WrittenEntry:
-    """The written row; duplicate: it is an earlier row.
-
-    conflict: another event has its dedup key, so it is a dead letter.
-    """
+    """duplicate: it is an earlier row. conflict: its dedup key is taken, so it is a dead letter."""
 
     id: int | None
     uuid: UUID

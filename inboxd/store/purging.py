@@ -1,13 +1,12 @@
 """Deletes old rows of the smaller tables: statistics, samples, audit, replays, batches and more.
 
-Owns the statements that delete them. Promises that each touches a bounded number of rows, found by
-an index.
+Promises that each call touches a bounded number of rows, found by an index. A walk returns where
+the next call goes on (None: finished), and how many rows it deleted.
 """
 
 from datetime import datetime, timedelta
 
-from inboxd.store.connections import Connection, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 _BY_AGE = {
     "audit": "purge_audit",
@@ -21,57 +20,39 @@ _BY_AGE = {
 }
 
 
-async def remove(
-    connection: Connection, sql: Statements, table: str, age: timedelta, rows: int
-) -> int:
-    """Delete at most `rows` rows older than `age` from a table; returns their number."""
-    return int(await connection.fetchval(sql[_BY_AGE[table]], age, rows))
+async def remove(session: Session, table: str, age: timedelta, rows: int) -> int:
+    return int(await session.fetchval(_BY_AGE[table], age, rows))
 
 
-async def forget_tenants(connection: Connection, sql: Statements) -> None:
+async def forget_tenants(session: Session) -> None:
     """Free the places of tenants that have not been seen for a month, for other tenants."""
-    await connection.execute(sql["forget_tenants"])
+    await session.execute("forget_tenants")
 
 
-async def forget_series(
-    connection: Connection, sql: Statements, after: int, rows: int
-) -> tuple[int | None, int]:
-    """Look at `rows` series from an id on; delete those without counts.
-
-    Needs a transaction. Returns the id to go on from (None: finished), and the number of deleted
-    series.
-    """
-    await connection.execute(sql["lock_series"])
-    row = await one_row(connection, sql["forget_series"], after, rows)
+async def forget_series(session: Session, after: int, rows: int) -> tuple[int | None, int]:
+    """Of `rows` series, delete those without counts. Needs a transaction."""
+    await session.execute("lock_series")
+    row = await session.one("forget_series", after, rows)
     return row["last"], row["removed"]
 
 
 async def thin_samples(
-    connection: Connection, sql: Statements, age: timedelta, after: datetime, rows: int
+    session: Session, age: timedelta, after: datetime, rows: int
 ) -> tuple[datetime | None, int]:
-    """Look at `rows` samples after a time that are older than `age`; keep one per minute.
-
-    Returns the time to go on from (None: finished), and the number of deleted samples.
-    """
-    row = await one_row(connection, sql["thin_samples"], age, after, rows)
+    """Of `rows` samples older than `age`, keep one per minute."""
+    row = await session.one("thin_samples", age, after, rows)
     return row["last"], row["removed"]
 
 
-async def sent_webhooks(connection: Connection, sql: Statements, rows: int) -> tuple[int, int]:
-    """Look at `rows` deliveries with a chosen message id; delete the records of settled ones.
-
-    Returns how many were looked at, and how many were deleted.
-    """
-    row = await one_row(connection, sql["purge_sent_webhooks"], rows)
+async def sent_webhooks(session: Session, rows: int) -> tuple[int, int]:
+    """Delete the records of settled deliveries; returns how many were looked at, and deleted."""
+    row = await session.one("purge_sent_webhooks", rows)
     return row["looked"], row["removed"]
 
 
 async def batches(
-    connection: Connection, sql: Statements, age: timedelta, after: int, rows: int
+    session: Session, age: timedelta, after: int, rows: int
 ) -> tuple[int | None, int]:
-    """Look at `rows` batches from id `after` on, and delete those that ended `age` ago.
-
-    Returns the id to go on from (None: finished), and the number of deleted batches.
-    """
-    row = await one_row(connection, sql["purge_batches"], age, after, rows)
+    """Of `rows` batches, delete those that ended `age` ago."""
+    row = await session.one("purge_batches", age, after, rows)
     return row["last"], row["removed"]

@@ -1,19 +1,15 @@
 """Queues for operators: waiting commands per queue and their causes, blocked keys.
 
-Owns the statements that read whole queues. Promises a bounded cost whatever the tables hold, since
-counts stop at a limit. A key is blocked if a dead letter or a command that waits for its retry
-holds it, and a due command stands behind. Known limit: only the first HOLDERS dead letters of a
-queue, and retries of a type, are looked at.
+A key is blocked if a dead letter or a command that waits for its retry holds it, and a due command
+stands behind. Only the first HOLDERS of a queue or type are looked at.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from inboxd.settings import Queue
-from inboxd.store.connections import Connection
 from inboxd.store.listing import COUNTED, lanes
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 HOLDERS = 1_000
 
@@ -29,13 +25,10 @@ class Blocked(NamedTuple):
     oldest: float
 
 
-async def blocked(
-    connection: Connection, sql: Statements, queues: Mapping[str, Queue]
-) -> list[Blocked]:
-    """The blocked keys of each queue, by these settings."""
+async def blocked(session: Session, queues: Mapping[str, Queue]) -> list[Blocked]:
     at_once = [name for name, queue in queues.items() if queue.key_concurrency > 1]
     skipping = [name for name, queue in queues.items() if queue.on_failure == "skip"]
-    rows = await connection.fetch(sql["count_blocked"], HOLDERS, [*at_once, *skipping], at_once)
+    rows = await session.fetch("count_blocked", HOLDERS, [*at_once, *skipping], at_once)
     return [Blocked(*row) for row in rows]
 
 
@@ -45,16 +38,13 @@ async def listed(
     counted: Sequence[Mapping[str, Any]] | None = None,
     standing: Sequence[Blocked] | None = None,
 ) -> list[dict[str, Any]]:
-    """Every queue that is declared, has rows or has settings here, with counts, as JSON values.
-
-    counted, standing: lanes and blocked keys that were counted before; None: count now.
-    """
+    """Queues with a declaration, rows or settings. counted, standing: None to count them now."""
     declared = await session.fetch("declared_queues")
     found = {name: empty(name) for name in [*queues, *(row["queue"] for row in declared)]}
     if counted is None:
         counted = await lanes(session, "commands")
     if standing is None:
-        standing = await blocked(session.connection, session.sql, queues)
+        standing = await blocked(session, queues)
     for lane in counted:
         queue = found.setdefault(lane["queue"], empty(lane["queue"]))
         for count in _COUNTS:
@@ -72,7 +62,6 @@ async def listed(
 async def blocked_keys(
     session: Session, name: str, settings: Queue, most: int
 ) -> list[dict[str, Any]]:
-    """The blocked keys of one queue, the longest waiting line first."""
     holds = settings.key_concurrency == 1
     rows = await session.fetch(
         "blocked_keys",
@@ -87,6 +76,5 @@ async def blocked_keys(
 
 
 def empty(name: str) -> dict[str, Any]:
-    """The entry of an empty queue."""
     counts = dict.fromkeys(_COUNTS, 0)
     return {"queue": name, **counts, "oldest": None, "keys": 0, "blocked": {}}

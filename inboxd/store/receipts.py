@@ -1,9 +1,8 @@
 """Receipts: HTTP requests of webhooks, written together with their events.
 
 Promises that a page is one statement in one transaction, durable when `write` returns; that a
-receipt which was already written gets the same answer, and is never written twice; that a receipt
-of another day finds its partition; and that held receipts are released in their order of arrival.
-Known limit: a receipt whose partition was dropped meanwhile is written again.
+receipt which was already written gets the same answer, also on another day; and that held receipts
+are released in order of arrival. Known limit: one without its partition is written again.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,9 +16,8 @@ import asyncpg
 from inboxd.errors import DatabaseError
 from inboxd.model.receipt import Receipt
 from inboxd.store.arrays import columns, sparse
-from inboxd.store.connections import Connection, Row, is_without_partition, one_row
+from inboxd.store.connections import Row, is_without_partition
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 # Tries to write a page, if other processes write some of its receipts at the same time.
 _TRIES = 5
@@ -44,15 +42,13 @@ class Stored(NamedTuple):
 
 
 async def write(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     receipts: Sequence[Receipt],
     begin: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> list[Stored]:
-    """Write receipts, each once; returns results in the order given. Needs no open transaction.
+    """All or none, in the order given. Needs no open transaction. Raises the database's error.
 
-    All or none: raises the database's error about any of them. begin: opens a transaction for each
-    statement, where a single statement is not one.
+    begin: opens a transaction for each statement, where a single statement is not one.
     """
     known: dict[UUID, Stored] = {}
     given = {each.receipt_id: each for each in receipts}
@@ -61,17 +57,17 @@ async def write(
         new = [each for id_, each in given.items() if id_ not in known]
         try:
             async with begin():
-                known |= await _receive(connection, sql, new) if new else {}
+                known |= await _receive(session, new) if new else {}
         except asyncpg.UniqueViolationError as error:
             if "receipts" not in (error.table_name or ""):
                 raise
             async with begin():
-                known |= _answers(await connection.fetch(sql["answered"], list(given)))
+                known |= _answers(await session.fetch("answered", list(given)))
         except asyncpg.CheckViolationError as error:
             if has_days or not is_without_partition(error):
                 raise
             async with begin():
-                await connection.fetchval(sql["make_receipt_days"], list(given))
+                await session.fetchval("make_receipt_days", list(given))
             has_days = True
         else:
             return [known[each.receipt_id] for each in receipts]
@@ -81,13 +77,11 @@ async def write(
     )
 
 
-async def _receive(
-    connection: Connection, sql: Statements, receipts: Sequence[Receipt]
-) -> dict[UUID, Stored]:
+async def _receive(session: Session, receipts: Sequence[Receipt]) -> dict[UUID, Stored]:
     owners = [receipt for receipt in receipts for _ in receipt.events]
     events = [event for receipt in receipts for event in receipt.events]
-    rows = await connection.fetch(
-        sql["receive"],
+    rows = await session.fetch(
+        "receive",
         *columns(receipts, "receipt_id", "source", "body"),
         *columns(receipts, "content_type", "headers", "address", "key_id", "hold"),
         *columns(owners, "receipt_id", "source"),
@@ -102,16 +96,14 @@ def _answers(rows: Sequence[Row]) -> dict[UUID, Stored]:
     return {row["receipt_id"]: Stored(row["event_ids"], row["outcome"]) for row in rows}
 
 
-async def commit(connection: Connection, sql: Statements) -> None:
+async def commit(session: Session) -> None:
     """Commit a minimal write. Raises the error that keeps the database from writing."""
-    await connection.execute(sql["commit_nothing"])
+    await session.execute("commit_nothing")
 
 
-async def erased(
-    connection: Connection, sql: Statements, subjects: Sequence[str], since: datetime
-) -> dict[str, datetime]:
+async def erased(session: Session, subjects: Sequence[str], since: datetime) -> dict[str, datetime]:
     """The subjects among these that were erased after `since`, with the newest erasure."""
-    rows = await connection.fetch(sql["erased"], subjects, since)
+    rows = await session.fetch("erased", subjects, since)
     return {row["subject"]: row["erased_at"] for row in rows}
 
 
@@ -124,32 +116,28 @@ class HeldSource(TypedDict):
     paused: bool
 
 
-async def held(connection: Connection, sql: Statements, most: int = 10_000) -> list[HeldSource]:
+async def held(session: Session, most: int = 10_000) -> list[HeldSource]:
     """Sources with held receipts; paused: by an operator, or by a living receiver's settings."""
-    return cast("list[HeldSource]", await connection.fetch(sql["held_sources"], most))
+    return cast("list[HeldSource]", await session.fetch("held_sources", most))
 
 
-async def release(connection: Connection, sql: Statements, source: str) -> AsyncIterator[int]:
-    """Write the events of a source's held receipts, oldest first; yields the number per page.
+async def release(session: Session, source: str) -> AsyncIterator[int]:
+    """Oldest first; yields the number per page. A kill releases whole pages.
 
-    Ends when none is held, when an operator pauses the source, or when another process releases
-    it. If this process is killed, whole pages are released.
+    Ends when none is held, when an operator pauses the source, or when another process releases it.
     """
     last, more = 0, True
     while more:
-        released, last, more, _ = await one_row(
-            connection, sql["release_receipts"], source, last, _PAGE
-        )
+        released, last, more, _ = await session.one("release_receipts", source, last, _PAGE)
         if released:
             yield released
 
 
 class ReceiptRow(TypedDict):
-    """A receipt for operators.
+    """statuses: of its first hundred events. held: they are not written yet.
 
-    statuses: of its first hundred events; held: not written yet. became: pending, failed (an event
-    is a dead letter or was dismissed or cancelled), handled (all succeeded); None: history has lost
-    them. body, headers: only with `raw`; a duplicate or an erased receipt has no body.
+    became: pending, failed (an event is a dead letter, dismissed or cancelled), handled (all
+    succeeded); None: history has lost them. body, headers: only with `raw`, and unless erased.
     """
 
     receipt_id: UUID
@@ -177,7 +165,6 @@ async def page(
 
 
 async def one(session: Session, receipt_id: UUID, *, raw: bool = False) -> ReceiptRow | None:
-    """A receipt; with `raw`, including its body and headers."""
     found = await some(session, [receipt_id], raw=raw)
     return found[0] if found else None
 
@@ -193,7 +180,6 @@ async def some(
 
 
 async def _with_statuses(session: Session, rows: Sequence[Row]) -> list[ReceiptRow]:
-    """Add the statuses of the first hundred events of each receipt."""
     given = [(row, event) for row in rows for event in row["event_ids"][:_LOOK]]
     # The event of a duplicate may have been settled long before the duplicate came.
     since = [_EVER if row["outcome"] in _KNOWN else row["received_at"] - _SLACK for row, _ in given]

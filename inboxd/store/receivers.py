@@ -1,8 +1,4 @@
-"""The receivers table: processes that receive webhooks, their sources and states.
-
-Owns its statements. Promises that only the database's clock counts. Known limit: a dead receiver is
-known only by its silence; nothing waits for it, so it is never declared dead.
-"""
+"""The receivers table: processes that receive webhooks. A dead one is known by its silence only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +6,8 @@ from datetime import timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 State = Literal["running", "draining", "stopped"]
 
@@ -37,8 +32,7 @@ class ReceiverIdentity:
 
 
 async def show(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     me: ReceiverIdentity,
     sources: Sequence[str],
     holds: Sequence[str],
@@ -48,19 +42,15 @@ async def show(
     """Insert or renew the receiver's row. holds: the sources that its settings pause."""
     named = (me.id, me.name, me.number, me.host, me.pid, me.version)
     given = (sources, holds, state, list(spool.sources), spool.trouble)
-    await connection.execute(sql["show_receiver"], *named, *given)
+    await session.execute("show_receiver", *named, *given)
 
 
-async def forget(connection: Connection, sql: Statements) -> None:
-    """Delete the rows of receivers that ended long ago."""
-    await connection.execute(sql["forget_receivers"])
+async def forget(session: Session) -> None:
+    await session.execute("forget_receivers")
 
 
 async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:
-    """Living receivers, and those that died a short time ago; silence: after which one is dead.
-
-    Omits a dead one if its supervisor has started another in its place.
-    """
+    """A dead one is silent for `silence`; omits it if its supervisor has replaced it."""
     rows = await session.fetch("list_receivers", silence, limit)
     newest = {_place(row): row["started_at"] for row in rows if row["state"] != "dead"}
     return [
@@ -73,5 +63,4 @@ async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:
 
 
 def _place(row: Row) -> tuple[str, str, int | None]:
-    """The identity of a supervisor's place: name, host, number."""
     return row["name"], row["host"], row["process"]

@@ -1,10 +1,7 @@
 """The database side of a rehearsal: its row, its transaction, and the rows that it wrote.
 
-Owns the transaction that is never committed. Promises that it locks nothing by itself, not even the
-row; that it is always rolled back, by the server if this process is gone; and that rows which
-handlers sent are written by the workers' statements, shortly before the end.
-Known limit: effects outside of transactions stay, such as numbers drawn from sequences.
-*See:* `inboxd/rehearsal/rehearsal.py`, which runs the handlers.
+Promises that it locks nothing by itself, and that it is always rolled back, by the server if this
+process is gone. Known limit: effects outside of transactions stay, such as numbers of sequences.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -17,21 +14,17 @@ from uuid import UUID
 from inboxd.api.drafts import EventDraft
 from inboxd.store import batches, bodies, emitted
 from inboxd.store.batches import Planned, Sent
-from inboxd.store.connections import Connection, Row, one_row
+from inboxd.store.connections import Row
 from inboxd.store.emitted import Emitted
 from inboxd.store.pools import Pool, lend
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 Kind = Literal["event", "command"]
 
 
 @dataclass(frozen=True, slots=True)
 class RehearsedRow:
-    """A row as a claim would return it, with its payload and headers; settled: it is in history.
-
-    mode: of an event's topic. position: of a lined-up event in its line.
-    """
+    """settled: it is in history. mode: of an event's topic. position: in an event's line."""
 
     kind: Kind
     row: Any
@@ -56,8 +49,6 @@ class RehearsedRow:
 
 
 class TableWrites(NamedTuple):
-    """The numbers of rows that were written to a table."""
-
     table: str
     inserted: int
     updated: int
@@ -65,8 +56,6 @@ class TableWrites(NamedTuple):
 
 
 class WrittenRow(NamedTuple):
-    """A command or event that was sent, as it was written; lane: its queue or topic."""
-
     uuid: UUID
     lane: str
     status: str
@@ -74,7 +63,6 @@ class WrittenRow(NamedTuple):
 
 
 async def find(session: Session, kind: Kind, id: int | UUID) -> RehearsedRow | None:
-    """The row, unsettled or settled, if it exists."""
     number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
     name = "rehearsed_event" if kind == "event" else "rehearsed_command"
     found = await session.fetchrow(name, number, uuid)
@@ -82,7 +70,7 @@ async def find(session: Session, kind: Kind, id: int | UUID) -> RehearsedRow | N
         return None
     row = dict(found)
     if row["body_id"] is not None:
-        payloads = await bodies.read(session.connection, session.sql, [found])  # type: ignore[list-item]
+        payloads = await bodies.read(session, [found])  # type: ignore[list-item]
         row |= {"payload": payloads.get(row["body_id"]), "body_id": None}
     status, settled = row.pop("status"), row.pop("settled")
     if kind == "command":
@@ -92,47 +80,38 @@ async def find(session: Session, kind: Kind, id: int | UUID) -> RehearsedRow | N
 
 
 @asynccontextmanager
-async def undone(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection in a transaction that `Pool.release` rolls back."""
-    async with lend(pool) as connection:
+async def undone(pool: Pool) -> AsyncIterator[Session]:
+    """A session in a transaction that `Pool.release` rolls back."""
+    async with lend(pool) as session:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-        await connection.execute(f"{begin}; {pool.preamble}")
-        yield connection
+        await session.connection.execute(f"{begin}; {pool.preamble}")
+        yield session
 
 
-async def session_of(connection: Connection, sql: Statements) -> Row:
+async def session_of(session: Session) -> Row:
     """The session's role (`role`), and whether the server counts written rows (`counts`)."""
-    return await one_row(connection, sql["rehearsing_session"])
+    return await session.one("rehearsing_session")
 
 
-async def writes(connection: Connection, sql: Statements) -> list[TableWrites]:
+async def writes(session: Session) -> list[TableWrites]:
     """The rows that the transaction has written, by table; includes undone savepoints."""
-    return [TableWrites(*row) for row in await connection.fetch(sql["written_rows"])]
+    return [TableWrites(*row) for row in await session.fetch("written_rows")]
 
 
 async def write_sent(
-    connection: Connection,
-    sql: Statements,
-    sent: Sent,
-    planned: Sequence[Planned],
-    events: Emitted,
+    session: Session, sent: Sent, planned: Sequence[Planned], events: Emitted
 ) -> tuple[list[WrittenRow], list[WrittenRow]]:
-    """Write sent rows as their settlement would; returns the commands and the events.
-
-    On an error the write is undone, and the error raised.
-    """
-    await connection.execute("SAVEPOINT rehearsal")
+    """Returns the commands and the events. An error undoes the write, and is raised."""
+    await session.connection.execute("SAVEPOINT rehearsal")
     try:
-        await batches.write(connection, sql, sent, planned)
-        await emitted.write(connection, sql, events)
-        await connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        await batches.write(session, sent, planned)
+        await emitted.write(session, events)
+        await session.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
     except Exception:
-        if not connection.is_closed():
-            await connection.execute("ROLLBACK TO SAVEPOINT rehearsal")
+        if not session.connection.is_closed():
+            await session.connection.execute("ROLLBACK TO SAVEPOINT rehearsal")
         raise
-    commands = await connection.fetch(
-        sql["written_commands"], [draft.command_id for draft, _ in sent]
-    )
+    commands = await session.fetch("written_commands", [draft.command_id for draft, _ in sent])
     ids = [draft.event_id for draft, _ in events if isinstance(draft, EventDraft)]
-    rows = await connection.fetch(sql["written_events"], ids)
+    rows = await session.fetch("written_events", ids)
     return [WrittenRow(*row) for row in commands], [WrittenRow(*row) for row in rows]

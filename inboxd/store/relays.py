@@ -1,9 +1,8 @@
 """Leases of relays: which worker publishes the events of a bucket of a relay's topic.
 
-Owns the table relay_leases. Promises that one living worker at a time leases a bucket, that each
-lease has a higher fence than the one before, and that a lost lease can neither free nor settle
-anything (promise 3). Known limit: each page updates its buckets' rows twice, in place; while an old
-snapshot is held, none of their versions can be removed, and leasing walks over all (ADR 28).
+Promises that one living worker at a time leases a bucket, that each lease has a higher fence, and
+that a lost lease can neither free nor settle anything (promise 3). Known limit: while an old
+snapshot is held, the dead versions of leases stay, and leasing walks over all (ADR 28).
 *See:* `events/sources/sequential.py`, before it; `events/relays/page.py`.
 """
 
@@ -13,22 +12,18 @@ from uuid import UUID
 
 from inboxd.errors import LeaseLost
 from inboxd.model.arrivals import Bucket
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 # The fence of each leased bucket.
 Fences: TypeAlias = Mapping[Bucket, int]
 
 
 async def lease(
-    connection: Connection, sql: Statements, worker: UUID, buckets: Sequence[Bucket], most: int
+    session: Session, worker: UUID, buckets: Sequence[Bucket], most: int
 ) -> dict[Bucket, int]:
-    """Lease at most `most` of these buckets; returns the fences of those that were free.
-
-    Locks them until the transaction ends; their events must be read by a later statement.
-    """
-    rows = await connection.fetch(
-        sql["lease_buckets"],
+    """Returns the fences, and locks their buckets; a later statement must read their events."""
+    rows = await session.fetch(
+        "lease_buckets",
         worker,
         [topic for topic, _ in buckets],
         [bucket for _, bucket in buckets],
@@ -37,12 +32,12 @@ async def lease(
     return {(row["topic"], row["bucket"]): row["fence"] for row in rows}
 
 
-async def free(connection: Connection, sql: Statements, worker: UUID, fences: Fences) -> None:
+async def free(session: Session, worker: UUID, fences: Fences) -> None:
     """End these leases; must be the settling transaction's first statement. Raises LeaseLost."""
     if not fences:
         return
-    status = await connection.execute(
-        sql["free_buckets"],
+    status = await session.execute(
+        "free_buckets",
         worker,
         [topic for topic, _ in fences],
         [bucket for _, bucket in fences],

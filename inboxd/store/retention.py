@@ -2,7 +2,6 @@
 
 Promises that no partition is dropped before the settings or their defaults say so, and that bodies
 stay as long as history needs them. Known limit: a day is dropped as a whole, up to a day late.
-*See:* `maintenance/partitions/`, which drops them; `operations/history.py`, which shows them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +32,8 @@ def kept(settings: Settings) -> Kept:
 def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
     """The partitions to remove now: history before bodies, oldest first.
 
-    Detached history is included only if the current settings still exclude it: they may have
-    changed since it was retired, or a person may have detached it to keep it. Partitions whose
-    detach was interrupted are always included: no other can be detached before that is finished.
+    Detached history only if the settings still exclude it: a person may want to keep it. An
+    interrupted detach always: no other partition can be detached before it is finished.
     """
 
     def has_served(each: Partition) -> bool:
@@ -57,7 +55,6 @@ def _is_old(partition: Partition, keep: Kept) -> bool:
 
 
 def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
-    """The partitions of history that must be removed before this partition of bodies."""
     if partition.parent != BODIES:
         return []
     return [

@@ -1,7 +1,4 @@
-"""Privileges that an operation needs, and those that this session's role lacks.
-
-*See:* `operations/ability.py`, which lists them per operation.
-"""
+"""Privileges that an operation needs, and those that this session's role lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +9,7 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class NeededRight:
-    """A privilege on a table, or on a function where it is EXECUTE.
-
-    columns: "a, b"; None: on the whole table.
-    """
+    """On a table, or EXECUTE on a function. columns: "a, b"; None: on the whole table."""
 
     privilege: str
     object: str
@@ -23,7 +17,6 @@ class NeededRight:
 
 
 async def lacking(session: Session, needed: Sequence[NeededRight]) -> list[Row]:
-    """The privileges that the role lacks: role, privilege, object, remedy (SQL)."""
     return await session.fetch(
         "lacking_rights",
         [each.privilege for each in needed],

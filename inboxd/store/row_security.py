@@ -1,26 +1,22 @@
 """Row level security on inboxd's tables: it hides rows from a worker without an error.
 
-Owns the check, and its messages. Known limit: a policy that shows a role all rows by a condition
-other than `true` counts as hiding some.
+Known limit: a policy with a condition other than `true` counts as hiding some rows.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inboxd.errors import SchemaError
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SecuredTable:
-    """A table with row level security, and the roles from which it hides rows.
+    """from_me, from_owner, from_roles: from which it hides rows. remedy: SQL that switches it off.
 
-    remedy: SQL that switches it off. from_me: this session's role. from_owner: the owner, whose
-    privileges functions have. from_roles: inboxd's roles among them. is_unknown: this role is
-    exempt, and inboxd's roles do not exist, so other roles cannot be judged.
+    Functions have the owner's privileges. is_unknown: this role is exempt, inboxd's do not exist.
     """
 
     name: str
@@ -31,25 +27,23 @@ class SecuredTable:
     is_unknown: bool
 
 
-async def secured(connection: Connection, sql: Statements) -> list[SecuredTable]:
-    """The tables with row level security, sorted by name."""
-    return [SecuredTable(**row) for row in await connection.fetch(sql["secured_tables"])]
+async def secured(session: Session) -> list[SecuredTable]:
+    return [SecuredTable(**row) for row in await session.fetch("secured_tables")]
 
 
-async def hidden(connection: Connection, sql: Statements) -> str | None:
+async def hidden(session: Session) -> str | None:
     """Why this role, or a function that it calls, does not see all rows; None if they do."""
-    reasons = [reason for reason, _ in blinding(await secured(connection, sql))]
+    reasons = [reason for reason, _ in blinding(await secured(session))]
     return f"row level security hides {', and '.join(reasons)}" if reasons else None
 
 
-async def check(connection: Connection, sql: Statements) -> None:
+async def check(session: Session) -> None:
     """Raise SchemaError if rows are hidden from this role: a worker would find no work."""
-    if reason := await hidden(connection, sql):
+    if reason := await hidden(session):
         raise SchemaError(f"{reason}; see: inboxd doctor")
 
 
 def blinding(tables: Sequence[SecuredTable]) -> list[tuple[str, list[SecuredTable]]]:
-    """Hidden rows that keep this role from working: a reason, and the tables, for each case."""
     mine = [each for each in tables if each.from_me]
     owners = [each for each in tables if each.from_owner and not each.from_me]
     found = (
@@ -60,11 +54,9 @@ def blinding(tables: Sequence[SecuredTable]) -> list[tuple[str, list[SecuredTabl
 
 
 def these(tables: Sequence[SecuredTable]) -> str:
-    """The first table names, and the number of the others."""
     return named([each.name for each in tables])
 
 
 def named(names: Sequence[str]) -> str:
-    """The first names, and the number of the others."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

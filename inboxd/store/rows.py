@@ -1,8 +1,6 @@
 """Claimed rows: their columns and types.
 
-At run time they are the driver's records, read by column name: making an object of each would cost
-more than a tenth of the worker's time per row. The store's functions declare these types, so that a
-type checker knows each column.
+They are the driver's records: an object for each would cost a tenth of the time per row.
 """
 
 from collections.abc import Sequence
@@ -14,11 +12,10 @@ from inboxd.store.connections import Row
 
 
 class ClaimedRow(TypedDict):
-    """The common columns of claimed events and commands.
+    """run_at: seconds since the epoch. waited, age: seconds since it was due, and created.
 
-    Times are in seconds: `run_at` since the epoch, `waited` since it was due, `age` since it was
-    created. replayed: this is its first attempt after a replay. body_id: the payload is in
-    `bodies`. lane: the index of its lane in the claim's list, from 1; 0 if it came from none.
+    replayed: this is its first attempt after a replay. body_id: the payload is in `bodies`. lane:
+    the index of its lane in the claim's list, from 1; 0 if it came from none.
     """
 
     id: int
@@ -45,10 +42,7 @@ class ClaimedRow(TypedDict):
 
 
 class ClaimedCommand(ClaimedRow):
-    """A leased command, as `claim_commands.sql` and similar statements return it.
-
-    late: its deadline has passed.
-    """
+    """late: its deadline has passed."""
 
     command_id: UUID
     queue: str
@@ -66,11 +60,7 @@ class ClaimedCommand(ClaimedRow):
 
 
 class ClaimedEvent(ClaimedRow):
-    """An event that was claimed, or read from its line.
-
-    occurred_at: None if equal to run_at. created_at: seconds since the epoch. headers: None if they
-    are large; then headers_bytes has their size.
-    """
+    """occurred_at: None if equal to run_at. headers: None if large; headers_bytes: their size."""
 
     event_id: UUID
     topic: str
@@ -89,5 +79,4 @@ class ClaimedEvent(ClaimedRow):
 
 
 def claimed_events(rows: Sequence[Row]) -> list[ClaimedEvent]:
-    """Cast the driver's records to their type."""
     return cast("list[ClaimedEvent]", rows)

@@ -1,16 +1,11 @@
 """Samples: waiting, running and blocked rows, counted once for all readers.
 
-Owns three tables: the newest sample in full, all samples as totals, and each lane per minute.
 Promises that reading the newest takes one probe, and a chart of a day some 200 blocks; that no
-sample is written after a newer one, so that two leaders, or one that slept, do no harm; and that
-counting stops at a bound, which the sample records. Arrivals are differences of the server's insert
-counters: exact except for rows that were rolled back or taken into another topic; arrivals around a
-crash or failover of the server are lost. Inserts cost nothing extra.
-Known limits: a sample has at most `LANES` waiting lanes of events and of commands, and as many each
-of running, suspect, dead and unhandled ones: those with the longest waiting due row first, then the
-largest; the totals count all. A lane's arrivals are not sampled; the number of running events is
-the sum of the workers' last heartbeats.
-*See:* `maintenance/samples.py`, which takes them.
+sample is written after a newer one, so that two leaders do no harm; and that counting stops at a
+bound. Arrivals are differences of the server's insert counters, without those around a crash or
+failover. Known limits: a sample has at most `LANES` waiting lanes of events and of commands, and as
+many each of running, suspect, dead and unhandled ones, the longest waiting first; the totals count
+all. Running events are counted by the workers' last heartbeats.
 """
 
 from collections import Counter
@@ -24,10 +19,9 @@ import orjson
 
 from inboxd.settings import Queue, Settings
 from inboxd.store import intakes, lines, queues, receipts, schedules, suspects
-from inboxd.store.connections import Connection, Row, one_row
+from inboxd.store.connections import Row
 from inboxd.store.listing import COUNTED
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 
 # Lanes in a sample: of events and of commands, waiting ones and each state in _APART. The bound is
@@ -58,11 +52,9 @@ STALE = 3
 
 
 class Counts(TypedDict):
-    """A sample in full, as JSON values.
+    """events, commands, lines: rows of `lanes_{table}.sql` and `status_lines.sql`.
 
-    events, commands, lines: rows of `lanes_events.sql`, `lanes_commands.sql`, `status_lines.sql`.
     left_out: the number of omitted lanes. blocked_…: topic or queue, held_by, keys, seconds.
-    schedules: the last run of each. totals: the columns of the table samples.
     """
 
     counted_to: int
@@ -89,25 +81,17 @@ class Sample:
     counts: Counts
 
     def is_fresh(self, settings: Settings) -> bool:
-        """Whether it is younger than STALE sampling intervals."""
         return self.age < STALE * settings.maintenance.sampling.total_seconds()
 
 
 async def count(
-    connection: Connection,
-    sql: Statements,
-    settings: Mapping[str, Queue],
-    to: CountedTo,
-    limit: timedelta,
+    session: Session, settings: Mapping[str, Queue], to: CountedTo, limit: timedelta
 ) -> Sample:
-    """Count in the caller's transaction; limit: the time limit of each statement.
-
-    settings: those of the queues.
-    """
-    known = await one_row(connection, sql["begin_sample"], f"{limit.total_seconds():.3f}s")
-    events = _plain(await connection.fetch(sql["lanes_events"], *to))
-    commands = _plain(await connection.fetch(sql["lanes_commands"], *to))
-    in_lines = _plain(await connection.fetch(sql["status_lines"], to.waiting))
+    """Needs a transaction; limit: the time limit of each statement."""
+    known = await session.one("begin_sample", f"{limit.total_seconds():.3f}s")
+    events = _plain(await session.fetch("lanes_events", *to))
+    commands = _plain(await session.fetch("lanes_commands", *to))
+    in_lines = _plain(await session.fetch("status_lines", to.waiting))
     kept_events, kept_commands = _bounded(events), _bounded(commands)
     counts: Counts = {
         "counted_to": to.waiting,
@@ -116,17 +100,16 @@ async def count(
         "commands": kept_commands,
         "lines": in_lines[:LANES],
         "left_out": len(events) - len(kept_events) + len(commands) - len(kept_commands),
-        "suspects": await suspects.count(Session(connection, sql), COUNTED),
-        "blocked_keys": [(*each,) for each in await queues.blocked(connection, sql, settings)],
-        "blocked_lines": [(*each,) for each in await lines.count_blocked(connection, sql)],
-        "held_topics": await intakes.held(connection, sql),
+        "suspects": await suspects.count(session, COUNTED),
+        "blocked_keys": [(*each,) for each in await queues.blocked(session, settings)],
+        "blocked_lines": [(*each,) for each in await lines.count_blocked(session)],
+        "held_topics": await intakes.held(session),
         "held_receipts": [
             {**each, "held_at": each["held_at"].isoformat()}
-            for each in await receipts.held(connection, sql)
+            for each in await receipts.held(session)
         ],
         "schedules": {
-            name: at.isoformat()
-            for name, at in (await schedules.last_runs(connection, sql)).items()
+            name: at.isoformat() for name, at in (await schedules.last_runs(session)).items()
         },
         "totals": {},
     }
@@ -134,15 +117,10 @@ async def count(
     return Sample(known["at"], 0.0, counts)
 
 
-async def write(
-    connection: Connection, sql: Statements, sample: Sample, newer_by: timedelta
-) -> bool:
-    """Write a sample, in the transaction that counted it; False: a newer one exists.
-
-    The first sample of a minute is also written per lane.
-    """
-    of_minute: bool | None = await connection.fetchval(
-        sql["write_sample"],
+async def write(session: Session, sample: Sample, newer_by: timedelta) -> bool:
+    """In the counting transaction; once a minute also per lane. False: a newer one exists."""
+    of_minute: bool | None = await session.fetchval(
+        "write_sample",
         sample.at,
         newer_by,
         orjson.dumps(sample.counts).decode(),
@@ -152,7 +130,7 @@ async def write(
         noted = list(_lanes(sample.counts))
         if noted:
             columns = [list(column) for column in zip(*noted, strict=True)]
-            await connection.execute(sql["write_sampled_lanes"], sample.at, *columns)
+            await session.execute("write_sampled_lanes", sample.at, *columns)
     return of_minute is not None
 
 
@@ -168,11 +146,9 @@ def is_cut_off(counts: Counts) -> bool:
     )
 
 
-async def newest(
-    connection: Connection, sql: Statements, known: datetime | None = None
-) -> Sample | None:
+async def newest(session: Session, known: datetime | None = None) -> Sample | None:
     """The newest sample; None if no sample exists, or its time is `known`."""
-    row = await connection.fetchrow(sql["newest_sample"], known)
+    row = await session.fetchrow("newest_sample", known)
     return None if row is None else Sample(row["at"], row["age"], orjson.loads(row["counts"]))
 
 
@@ -185,23 +161,20 @@ class Current(NamedTuple):
 
 
 class CurrentCounts:
-    """The current counts, for a reader that reads them again and again.
-
-    While the newest sample is stale or missing, it counts, but only every _AGAIN_SECONDS.
-    """
+    """Without a fresh sample it counts by itself, but only every _AGAIN_SECONDS."""
 
     def __init__(self) -> None:
         self._counted: Sample | None = None
         self._counted_at = float("-inf")
 
     async def read(self, session: Session, settings: Settings) -> Current:
-        taken = await newest(session.connection, session.sql)
+        taken = await newest(session)
         if taken is not None and taken.is_fresh(settings):
             return Current(taken, taken=True, newest_age=taken.age)
         if self._counted is None or monotonic() - self._counted_at >= _AGAIN_SECONDS:
-            async with session.connection.transaction():
+            async with session.transaction():
                 self._counted = await count(
-                    *(session.connection, session.sql, settings.all_queues, OF_OPERATORS),
+                    *(session, settings.all_queues, OF_OPERATORS),
                     settings.database.statement_timeout,
                 )
             self._counted_at = monotonic()
@@ -212,10 +185,7 @@ class CurrentCounts:
 async def series(
     session: Session, since: datetime, until: datetime, points: int
 ) -> list[dict[str, Any]]:
-    """The totals of all samples in a span, combined into at most `points` steps.
-
-    Steps without a sample are omitted: see `sample_series.sql`, also for the columns.
-    """
+    """At most `points` steps; those without a sample are omitted."""
     step = (until - since) / min(points, MOST_POINTS)
     return [dict(row) for row in await session.fetch("sample_series", since, until, step)]
 
@@ -227,10 +197,7 @@ async def lane_series(
     until: datetime,
     points: int,
 ) -> list[dict[str, Any]]:
-    """The series of one lane: its kind, topic or queue, and type (None: all types).
-
-    A step is at least a minute; steps without waiting rows are omitted: see `lane_series.sql`.
-    """
+    """A step is at least a minute; steps without waiting rows are omitted."""
     step = max(_MINUTE, (until - since) / min(points, MOST_POINTS))
     rows = await session.fetch("lane_series", *lane, since, until, step)
     return [dict(row) for row in rows]
@@ -245,7 +212,6 @@ async def lanes_series(session: Session, since: datetime) -> list[dict[str, Any]
 
 
 def event_backlog(counts: Counts) -> Iterator[EventBacklog]:
-    """The unsettled events per lane; events in lines are counted per topic."""
     for row in counts["events"]:
         if row["state"] != "failed":
             lane = (row["topic"], row["type"], row["state"])
@@ -279,7 +245,6 @@ def command_backlog(counts: Counts) -> Iterator[CommandBacklog]:
 
 
 def _failed(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    """The dead letters per type, over all topics or queues."""
     failed = Counter[str]()
     for row in rows:
         if row["state"] == "failed":
@@ -326,7 +291,6 @@ def _totals(
     commands: list[dict[str, Any]],
     in_lines: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """The sums over all lanes, including omitted ones."""
     waiting = [row for row in events if row["state"] != "failed"]
     asked = [row for row in commands if row["state"] not in ("failed", "running")]
     kept = [row for row in waiting if row["state"] == "kept"]

@@ -1,10 +1,8 @@
 """The schedules table: what is sent, and the next time of each schedule.
 
-Owns its statements. Promises that a sender locks the row, and moves the next time in the
-transaction that inserts (`send_due`): each time is sent once over all workers, even if one dies.
-Times are the database's. Any worker may send a schedule that an operator added. Known limit: a
-schedule that no living worker declares is not sent; its row stays for a week, so that a deploy does
-not forget its pause and last run.
+Promises that each time is sent once over all workers, even if one dies: a sender locks the row, and
+moves the next time in its transaction (`send_due`). Known limit: a schedule that no living worker
+declares is not sent; its row stays for a week, and with it its pause and last run.
 """
 
 from collections.abc import Sequence
@@ -17,11 +15,10 @@ from inboxd.api.schedules import Schedule, payload_at
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store import commands
 from inboxd.store.arrays import columns
-from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.connections import Row, is_passing
 from inboxd.store.pools import Pool, transact
 from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
-from inboxd.store.statements import Statements
 
 # Bytes of a schedule's name for which `source` and `correlation_id` have room.
 _NAME_BYTES = 234
@@ -29,11 +26,7 @@ _NAME_BYTES = 234
 
 @dataclass(frozen=True, slots=True)
 class SentSchedule:
-    """A schedule that was due, and the times for which it was sent.
-
-    since: the oldest due time. cut: older times were too many to be made up for. error: why it
-    could not be sent; then nothing was.
-    """
+    """since: the oldest due time. cut: older ones were too many. error: why nothing was sent."""
 
     name: str
     since: datetime
@@ -42,13 +35,13 @@ class SentSchedule:
     error: Exception | None = None
 
 
-async def declare(connection: Connection, sql: Statements, schedules: Sequence[Schedule]) -> None:
+async def declare(session: Session, schedules: Sequence[Schedule]) -> None:
     """Declare this worker's schedules; known ones keep their next time."""
     if not schedules:
         return
-    now: datetime = await connection.fetchval(sql["clock"])
-    await connection.execute(
-        sql["declare_schedules"],
+    now: datetime = await session.fetchval("clock")
+    await session.execute(
+        "declare_schedules",
         *columns(schedules, "name", "source", "cron", "zone", "missed", "kind", "type"),
         *columns(schedules, "schema_version", "lane", "priority", "tenant", "payload"),
         *columns(schedules, "time_field"),
@@ -57,37 +50,32 @@ async def declare(connection: Connection, sql: Statements, schedules: Sequence[S
     )
 
 
-async def send_due(
-    pool: Pool, sql: Statements, declared: Sequence[str], but: Sequence[str]
-) -> SentSchedule | None:
-    """Send one due schedule, declared or added; None if none is due.
-
-    but: names that are excluded.
-    """
+async def send_due(pool: Pool, declared: Sequence[str], but: Sequence[str]) -> SentSchedule | None:
+    """None: no schedule is due. but: names that are excluded."""
     row: Row | None = None
     try:
-        async with transact(pool) as connection:
-            row = await connection.fetchrow(sql["claim_schedule"], declared, but)
-            return None if row is None else await _send(connection, sql, row)
+        async with transact(pool) as session:
+            row = await session.fetchrow("claim_schedule", declared, but)
+            return None if row is None else await _send(session, row)
     except Exception as error:
         if row is None or is_passing(error):
             raise
         return SentSchedule(row["name"], row["next_at"], error=error)
 
 
-async def _send(connection: Connection, sql: Statements, row: Row) -> SentSchedule:
+async def _send(session: Session, row: Row) -> SentSchedule:
     cron, now = Cron(row["cron"], row["zone"]), row["now"]
     due = cron.due(row["next_at"], now, row["missed"])
     if due.times:
-        await _insert(connection, sql, row, due.times)
+        await _insert(session, row, due.times)
     last = due.times[-1] if due.times else None
-    await connection.execute(sql["advance_schedule"], row["id"], cron.after(now), last)
+    await session.execute("advance_schedule", row["id"], cron.after(now), last)
     return SentSchedule(row["name"], row["next_at"], due.times, due.cut)
 
 
 async def run_now(session: Session, row: Row, time: datetime) -> None:
     """Send a locked schedule outside of its times; `time` counts as its last run."""
-    await _insert(session.connection, session.sql, row, [time])
+    await _insert(session, row, [time])
     await session.execute("advance_schedule", row["id"], row["next_at"], time)
 
 
@@ -113,7 +101,6 @@ async def change(session: Session, row: Row, to: Schedule) -> datetime:
 
 
 async def remove(session: Session, row: Row) -> None:
-    """Remove a locked schedule and its pause."""
     await session.execute("remove_schedule", row["id"])
 
 
@@ -130,16 +117,14 @@ def _contents(schedule: Schedule) -> tuple[object, ...]:
     return *lane, schedule.payload, schedule.time_field, schedule.title, schedule.description
 
 
-async def _insert(
-    connection: Connection, sql: Statements, row: Row, times: Sequence[datetime]
-) -> None:
+async def _insert(session: Session, row: Row, times: Sequence[datetime]) -> None:
     payloads = [payload_at(row["payload"], row["time_field"], time) for time in times]
     name = row["name"].encode()[:_NAME_BYTES].decode(errors="ignore")
     stories = [f"{name}@{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for time in times]
     if row["kind"] == "event":
         source = f"schedule {name}"
         fixed = (row["lane"], row["type"], row["schema_version"], source, row["tenant"])
-        await connection.execute(sql["emit_scheduled"], *fixed, payloads, stories, times)
+        await session.execute("emit_scheduled", *fixed, payloads, stories, times)
         return
     drafts = [
         CommandDraft(
@@ -154,33 +139,30 @@ async def _insert(
         for payload in payloads
     ]
     parents = [Parent("schedule", row["id"], Lineage(story)) for story in stories]
-    await commands.insert(connection, sql, list(zip(drafts, parents, strict=True)))
+    await commands.insert(session, list(zip(drafts, parents, strict=True)))
 
 
-async def mark_undeclared(connection: Connection, sql: Statements) -> list[str]:
+async def mark_undeclared(session: Session) -> list[str]:
     """Mark schedules that no living worker declares; returns those that were marked now."""
-    rows = await connection.fetch(sql["mark_schedules"])
+    rows = await session.fetch("mark_schedules")
     return [row["name"] for row in rows if row["name"] is not None]
 
 
-async def forget_undeclared(connection: Connection, sql: Statements) -> list[str]:
+async def forget_undeclared(session: Session) -> list[str]:
     """Delete schedules that were undeclared for a week; returns their names."""
-    return [row["name"] for row in await connection.fetch(sql["forget_schedules"])]
+    return [row["name"] for row in await session.fetch("forget_schedules")]
 
 
 async def exists(session: Session, name: str) -> bool:
-    """Whether there is a schedule with this name."""
     return bool(await session.fetchval("has_schedule", name))
 
 
-async def last_runs(connection: Connection, sql: Statements) -> dict[str, datetime]:
-    """The time of the last run of each schedule that was ever sent."""
-    rows = await connection.fetch(sql["list_schedules"], None, None)
+async def last_runs(session: Session) -> dict[str, datetime]:
+    rows = await session.fetch("list_schedules", None, None)
     return {row["name"]: row["last_at"] for row in rows if row["last_at"] is not None}
 
 
 async def listed(
     session: Session, *, after: str | None = None, rows: int | None = None
 ) -> list[Row]:
-    """All schedules, or at most `rows` after a name, with their next and last run."""
     return await session.fetch("list_schedules", after, rows)

@@ -1,50 +1,30 @@
-"""Operators' connections, with the statements of their schema.
+"""A connection with the statements of its schema, by which everything reads and writes."""
 
-Owns a session for one operation, and read-only sessions that are kept for many short reads, as for
-screens. Promises that an error is raised as DatabaseError or SchemaError with a remedy, and that no
-wait is longer than the settings' time limits. Known limit: the daemon's pools are not used, so an
-operation costs a connection.
-"""
-
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from time import monotonic
-from typing import Any, Final
+from typing import Any
 
-import anyio
 import asyncpg
+from asyncpg.transaction import Transaction
 
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database
 from inboxd.store.connections import (
-    ERRAND_PLANS,
+    LOST,
+    OWN_PLANS,
     Connection,
     Row,
-    connect,
-    explained,
-    one_row,
+    arguments,
+    dial,
+    explain_connecting,
 )
-from inboxd.store.pools import Pool, look_at, open_pool
-from inboxd.store.statements import Kept, Statements, render, shared
-
-_GOODBYE_SECONDS = 2
-# Seconds for which a role's known privileges are not checked again.
-_RIGHTS: Final = 10.0
-# The remedy if all read-only sessions are in use: there are few, so that they cost little.
-_BUSY: Final = (
-    "all sessions of the pages are busy with slow reads: try again in a moment; if this persists, "
-    "see what takes long (inboxd doctor), or narrow the filter"
-)
+from inboxd.store.statements import Kept, Statements
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """A connection with the statements for its role.
-
-    withheld: kinds of data that the role may not read; the statements have NULL instead.
-    """
+    """withheld: kinds of data that the role may not read; the statements have NULL instead."""
 
     connection: Connection
     sql: Statements
@@ -58,33 +38,45 @@ class Session:
                 f"{self.sql.schema}_worker may"
             )
 
-    async def fetch(self, statement: str, *arguments: object) -> list[Row]:
-        """The rows of a statement, by the statement's name."""
-        return await self.connection.fetch(self.sql[statement], *arguments)
+    # Each returns the driver's own coroutine: a second one would cost an allocation per statement.
 
-    async def fetchrow(self, statement: str, *arguments: object) -> Row | None:
-        return await self.connection.fetchrow(self.sql[statement], *arguments)
+    def fetch(self, name: str, *arguments: object) -> Coroutine[Any, Any, list[Row]]:
+        return self.connection.fetch(self.sql[name], *arguments)
 
-    async def one(self, statement: str, *arguments: object) -> Row:
-        """The row of a statement that always returns one."""
-        return await one_row(self.connection, self.sql[statement], *arguments)
+    def fetchrow(self, name: str, *arguments: object) -> Coroutine[Any, Any, Row | None]:
+        return self.connection.fetchrow(self.sql[name], *arguments)
 
-    async def fetchval(self, statement: str, *arguments: object) -> Any:
-        """The first value of a statement's first row."""
-        return await self.connection.fetchval(self.sql[statement], *arguments)
+    def fetchval(self, name: str, *arguments: object) -> Coroutine[Any, Any, Any]:
+        return self.connection.fetchval(self.sql[name], *arguments)
 
-    async def execute(self, statement: str, *arguments: object) -> None:
-        """Run a statement without reading its rows."""
-        await self.connection.execute(self.sql[statement], *arguments)
+    def execute(self, name: str, *arguments: object) -> Coroutine[Any, Any, str]:
+        """Run a statement without reading its rows; returns the status, such as "INSERT 0 1"."""
+        return self.connection.execute(self.sql[name], *arguments)
+
+    async def one(self, name: str, *arguments: object) -> Row:
+        """The row of a statement that always returns one, such as an aggregate."""
+        row = await self.connection.fetchrow(self.sql[name], *arguments)
+        assert row is not None  # noqa: S101 - by what the statement is
+        return row
+
+    def transaction(self, **options: Any) -> Transaction:
+        """A transaction, or a savepoint within one, for an `async with` block."""
+        return self.connection.transaction(**options)
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[None]:
+        """A block whose failure does not abort an open transaction."""
+        if self.connection.is_in_transaction():
+            async with self.transaction():
+                yield
+        else:
+            yield
 
     @asynccontextmanager
     async def reading(self, *, snapshot: bool = False) -> AsyncIterator[None]:
-        """A read-only transaction, also within another one; its settings end with it.
-
-        snapshot: all of its statements see the state at its beginning.
-        """
+        """A read-only transaction; snapshot: all statements see the state at its beginning."""
         isolation: Any = "repeatable_read" if snapshot else None
-        transaction = self.connection.transaction(isolation=isolation, readonly=True)
+        transaction = self.transaction(isolation=isolation, readonly=True)
         await transaction.start()
         try:
             yield
@@ -93,93 +85,11 @@ class Session:
                 await transaction.rollback()
 
 
-@asynccontextmanager
-async def open_session(
-    database: Database, *, patient: bool = False, part: str = "cli"
-) -> AsyncIterator[Session]:
-    """A session for the `async with` block; patient: without a time limit for statements.
-
-    part: the purpose in the session's name on the server.
-
-    Raises DatabaseError or SchemaError.
-    """
-    plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
-    connection = await connect(database, part, plans=plans)
+async def connect(
+    database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
+) -> Session:
     try:
-        with explained(_denied(database), connection):
-            withheld = await _withheld(connection, database)
-            yield Session(connection, Statements(database.schema_name, withheld), withheld)
-    finally:
-        with anyio.move_on_after(_GOODBYE_SECONDS, shield=True):
-            await connection.close()
-        connection.terminate()
-
-
-class Looks:
-    """Read-only sessions that are kept for many short reads.
-
-    Known limit: granted and revoked privileges take effect `_RIGHTS` seconds later; a revoked one
-    is refused at once.
-    """
-
-    def __init__(self, pool: Pool, database: Database) -> None:
-        self._pool, self._database = pool, database
-        self._withheld: frozenset[Kept] = frozenset()
-        self._statements: Statements | None = None
-        self._known_until = float("-inf")
-
-    @asynccontextmanager
-    async def look(self, within: float) -> AsyncIterator[Session]:
-        """A session for the `async with` block; waits for it at most `within` seconds.
-
-        Raises DatabaseError or SchemaError.
-        """
-        with explained(_denied(self._database)):
-            async with look_at(self._pool, within) as connection:
-                with explained(_denied(self._database), connection):
-                    statements = await self._allowed(connection)
-                    try:
-                        yield Session(connection, statements, self._withheld)
-                    except asyncpg.InsufficientPrivilegeError:
-                        self._known_until = float("-inf")
-                        raise
-
-    async def _allowed(self, connection: Connection) -> Statements:
-        """The statements for this role; its privileges are checked once for many reads."""
-        if self._statements is None or monotonic() >= self._known_until:
-            withheld = await _withheld(connection, self._database)
-            if self._statements is None or withheld != self._withheld:
-                self._statements = Statements(self._database.schema_name, withheld)
-            self._withheld = withheld
-            self._known_until = monotonic() + _RIGHTS
-        return self._statements
-
-
-@asynccontextmanager
-async def open_looks(
-    database: Database, part: str, size: int, timeout: timedelta
-) -> AsyncIterator[Looks]:
-    """At most `size` read-only sessions; timeout: the time limit of a statement."""
-    milliseconds = str(round(timeout.total_seconds() * 1000))
-    plans = ERRAND_PLANS | {
-        "statement_timeout": milliseconds,
-        "default_transaction_read_only": "on",
-    }
-    async with open_pool(database, part, size, plans, remedy=_BUSY) as pool:
-        yield Looks(pool, database)
-
-
-async def _withheld(connection: Connection, database: Database) -> frozenset[Kept]:
-    """The kinds of data that the session's role may not read."""
-    kept = await connection.fetch(render(shared("withheld"), database.schema_name))
-    return frozenset(row["kind"] for row in kept)
-
-
-def _denied(database: Database) -> str:
-    """The remedy where a role lacks a privilege."""
-    schema = database.schema_name
-    return (
-        f"members of {schema}_viewer may look, those of {schema}_operator also act on rows, "
-        f"those of {schema}_producer emit and send, those of {schema}_worker do all of it: "
-        "connect as one, or GRANT that role TO this one; see: inboxd check"
-    )
+        connection = await dial(database, **arguments(database, purpose, plans))
+    except (*LOST, asyncpg.PostgresError) as error:
+        raise explain_connecting(error, database) from error
+    return Session(connection, Statements(database.schema_name))

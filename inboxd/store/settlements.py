@@ -1,7 +1,4 @@
-"""The end of a row as it is written, and the lineage for rows that it creates.
-
-*See:* `events` and `commands`, which write these.
-"""
+"""The end of a row as it is written, and the lineage for rows that it creates."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,11 +19,10 @@ class Settlement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """The result of a row whose handlers did not succeed, ready to be written.
+    """status: `pending` (retry, deferral, release) or `failed`. error: JSON for `errors`.
 
-    status: `pending` (retry, deferral, release) or `failed`. spent: attempts. delay: seconds from
-    now, or run_at; without both the old time stays. error: a JSON object for `errors`. unrun: the
-    handler was not called or could not end, for a reason outside of the row.
+    delay: seconds from now, or run_at; without both the old time stays. unrun: the handler was not
+    called or could not end, for a reason outside of the row.
     """
 
     id: int
@@ -42,8 +38,6 @@ class Requeue:
 
 
 class Parent(NamedTuple):
-    """The event, command, batch or schedule that creates a command, with its lineage."""
-
     kind: str
     id: int
     lineage: Lineage

@@ -1,25 +1,20 @@
 """The SQL statements: one file each in `sql/`, rendered when they are loaded.
 
-Owns reading the files; no other module holds SQL. The files are in a folder per subject, but a
-statement is found by its name alone, which is unique over all folders. Promises that a name that
-does not exist fails when the store is built, not at the first use, and that nothing depends on a
-session's `search_path`.
+A statement is found by its file's name, which is unique over all folders. Promises that a name that
+does not exist fails when the store is built, and independence of a session's `search_path`.
 
-A file with `{table}` in its name is two statements, one for events and one for commands:
-`count_{table}.sql` is `count_events` and `count_commands`. In its text `{table}` is that word,
-`{kind}` is `event` or `command`, and `{topic or queue}` is `topic` for events and `queue` for
-commands. Likewise a file with `{resolution}` in its name is a statement for each table of
-statistics (minutes, hours, days), and one with `{span}` for hours and days only; `{unit}` is then
-`minute`, `hour` or `day`. Known limit: only these, `{schema}` and the lists of columns
-(`inboxd.store.columns`) are replaced; values are parameters.
-
-Data that not every role may read is marked: `{content text: errors -> -1 ->> 'error'}` is that
-expression, or a NULL of that type in statements for a role that may not read contents. So one
-statement serves all roles, and never names a column that is not granted to its role.
+A file with `{table}` in its name is two statements: `count_{table}.sql` is `count_events` and
+`count_commands`. In its text `{table}` is that word, `{kind}` is `event` or `command`, and
+`{topic or queue}` is `topic` or `queue`. A file with `{resolution}` in its name is a statement for
+each table of statistics (minutes, hours, days), one with `{span}` for hours and days only; `{unit}`
+is then `minute`, `hour` or `day`. `{content text: errors -> -1 ->> 'error'}` is that expression, or
+a NULL of that type for a role that may not read contents: so no statement names a column that is
+not granted. Known limit: only these, `{schema}` and lists of columns (`inboxd.store.columns`) are
+replaced.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from functools import cache
 from typing import Literal
 
@@ -40,34 +35,24 @@ _ONE_OR_OTHER = re.compile(r"\{([^{}]+) or ([^{}]+)\}")
 _KEPT = re.compile(r"\{(content|secret) (\w+): ([^{}]+)\}")
 
 
-class Statements(Mapping[str, str]):
-    """The statements of one schema, by file name without folder and `.sql`.
+class Statements(dict[str, str]):
+    """By file name without `.sql`. withheld: kinds of data that the role may not read."""
 
-    withheld: kinds of data that the role may not read.
-    """
+    __slots__ = ("schema",)
 
     def __init__(self, schema: str, withheld: Collection[Kept] = ()) -> None:
+        super().__init__(_rendered(schema, frozenset(withheld)))
         self.schema = schema
-        self._texts = {
-            name: _without(withheld, render(text, schema)) for name, text in _files().items()
-        }
-
-    def __getitem__(self, name: str) -> str:
-        return self._texts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
 
 
 class NotedStatements(Statements):
     """Statements that record which of them were used, once each, in the order of first use."""
 
+    __slots__ = ("asked",)
+
     def __init__(self, of: Statements) -> None:
-        """The statements of the same session."""
-        self.schema, self._texts = of.schema, of._texts  # noqa: SLF001 - of the same class
+        dict.__init__(self, of)
+        self.schema = of.schema
         self.asked: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -82,10 +67,7 @@ def shared(name: str) -> str:
 
 
 def render(text: str, schema: str) -> str:
-    """Put the schema's name into SQL.
-
-    Checks the name, although the settings did: it is the one value that is not a parameter.
-    """
+    """Checks the schema's name, although the settings did: it is not a parameter."""
     if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
         raise UsageError(
             f"{schema!r} is not a valid schema name: use lower-case letters, digits and underscores"
@@ -98,6 +80,11 @@ def _without(withheld: Collection[Kept], text: str) -> str:
 
 
 @cache
+def _rendered(schema: str, withheld: frozenset[Kept]) -> dict[str, str]:
+    return {name: _without(withheld, render(text, schema)) for name, text in _files().items()}
+
+
+@cache
 def _files() -> dict[str, str]:
     texts: dict[str, str] = {}
     for file in sql_folder().glob("*/*.sql"):
@@ -107,7 +94,6 @@ def _files() -> dict[str, str]:
 
 
 def _written_for_each(name: str, text: str) -> dict[str, str]:
-    """The statements of a file, by name."""
     if "{table}" in name:
         return _of_both(name, text)
     for braces, words in _EACH.items():
@@ -120,7 +106,6 @@ def _written_for_each(name: str, text: str) -> dict[str, str]:
 
 
 def _of_both(name: str, text: str) -> dict[str, str]:
-    """The statement for events and the one for commands."""
     found = {}
     for place, kind in enumerate(("event", "command"), start=1):
         chosen = _ONE_OR_OTHER.sub(rf"\{place}", text)

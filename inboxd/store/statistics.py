@@ -1,15 +1,12 @@
 """The statistics: written by workers, rolled up by the leader, read for charts and metrics.
 
-Owns the tables `stats_*`. Workers append their counts to `stats_written`; the leader adds them to
-minutes, hours and days, and deletes them, in one transaction: so each row counts exactly once,
-even if a worker dies, a row comes late, or a table is purged. Readers add counts that are not
-rolled up yet. Promises that reading costs as much as the span holds, whatever lies before it; that
-a span is read in one snapshot; and that days, hours and minutes are those of UTC. Known limits:
-counts since a worker's last write are lost if it is killed, and count twice if the connection is
-lost during a commit; tenants have hours and days only; tenants without a place are `(other)`, and
-so are names that are new on a day that has `_SERIES`.
-*See:* `maintenance.statistics`, which writes and rolls up; `model.durations`, for percentiles;
-docs/contributing/adr/0030-statistics-rolled-up.md.
+Workers append counts to `stats_written`; the leader moves them into minutes, hours and days in one
+transaction: each row counts exactly once, even if a worker dies, a row comes late, or a table is
+purged. Promises that reading costs as much as the span holds; that a span is read in one snapshot;
+and that days, hours and minutes are those of UTC. Known limits: counts since a worker's last write
+are lost if it is killed, and count twice if the connection is lost during a commit; tenants have
+hours and days only; tenants without a place, and names that are new on a day that has `_SERIES`,
+are `(other)` (docs/contributing/adr/0030-statistics-rolled-up.md).
 """
 
 from collections import Counter
@@ -20,8 +17,8 @@ from time import monotonic
 from typing import Literal, cast
 
 from inboxd.model.durations import Durations
-from inboxd.store.connections import Connection, Row
-from inboxd.store.statements import Statements
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
 from inboxd.telemetry.tally import Statistic, StatisticKey
 
 Resolution = Literal["minutes", "hours", "days"]
@@ -57,10 +54,9 @@ EVERYTHING = FigureFilter()
 
 @dataclass(slots=True)
 class Figures:
-    """The counts of one group in one span; at: where the span begins.
+    """executions: by outcome, and by what they followed ("", a retry or a replay).
 
-    executions: by outcome and by what they followed ("", a retry or a replay). run: how long
-    handlers took; wait: how long rows had been due; completion: from a row's creation to success.
+    at: where the span begins. wait: since rows were due. completion: from creation to success.
     """
 
     at: datetime | None
@@ -73,13 +69,11 @@ class Figures:
     completion: Durations = field(default_factory=Durations)
 
     def outcome(self, name: str, *after: str) -> int:
-        """Executions with this outcome; after: only those that followed one of these."""
         found = self.executions.items()
         return sum(n for (is_, what), n in found if is_ == name and (not after or what in after))
 
     @property
     def succeeded(self) -> int:
-        """Completed rows, each counted once."""
         return self.outcome("succeeded")
 
     @property
@@ -88,12 +82,10 @@ class Figures:
 
     @property
     def attempts(self) -> int:
-        """Executions that spent an attempt."""
         return self.executed - self.outcome("deferred")
 
     @property
     def reprocessed(self) -> int:
-        """The attempts that followed a retry or a replay."""
         found = self.executions.items()
         return sum(n for (name, after), n in found if after and name != "deferred")
 
@@ -117,10 +109,7 @@ class Lately:
 
 
 async def write(
-    connection: Connection,
-    sql: Statements,
-    statistics: Sequence[Statistic],
-    clock: Callable[[], float] = monotonic,
+    session: Session, statistics: Sequence[Statistic], clock: Callable[[], float] = monotonic
 ) -> None:
     """Write counts, if there are any; clock: the tally's clock."""
     if not statistics:
@@ -128,7 +117,7 @@ async def write(
     now = clock()
     rows = (_row(each, now) for each in statistics)
     columns = [list(column) for column in zip(*rows, strict=True)]
-    await connection.execute(sql["write_statistics"], *columns)
+    await session.execute("write_statistics", *columns)
 
 
 def _row(statistic: Statistic, now: float) -> tuple[object, ...]:
@@ -145,19 +134,14 @@ def _parts(durations: Durations | None) -> tuple[float | None, float | None, str
 
 
 async def write_events(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     outcome: Literal["ignored", "duplicate"],
     events: Iterable[tuple[str, str, float, int]],
 ) -> None:
-    """Count events that ended without an execution, in the transaction in which they ended.
-
-    events: topic, type, seconds ago, number.
-    """
+    """Needs the transaction in which they ended. events: topic, type, seconds ago, number."""
     now = monotonic()
     await write(
-        connection,
-        sql,
+        session,
         [
             Statistic(StatisticKey(now - ago, "event", topic, type_, outcome, "", None), count)
             for topic, type_, ago, count in events
@@ -165,57 +149,49 @@ async def write_events(
     )
 
 
-async def admit_tenants(
-    connection: Connection, sql: Statements, tenants: Collection[str], most: int
-) -> set[str]:
+async def admit_tenants(session: Session, tenants: Collection[str], most: int) -> set[str]:
     """Count these tenants by name while there is room for `most`; returns all such tenants."""
-    await connection.execute(sql["admit_tenants"], sorted(tenants), most)
-    return await _admitted(connection, sql)
+    await session.execute("admit_tenants", sorted(tenants), most)
+    return await _admitted(session)
 
 
-async def is_counted(connection: Connection, sql: Statements, tenant: str) -> bool:
+async def is_counted(session: Session, tenant: str) -> bool:
     """Whether a tenant is counted by name; if not, its counts are incomplete."""
-    return tenant in await _admitted(connection, sql)
+    return tenant in await _admitted(session)
 
 
-async def _admitted(connection: Connection, sql: Statements) -> set[str]:
-    return {row["tenant"] for row in await connection.fetch(sql["list_tenants"])}
+async def _admitted(session: Session) -> set[str]:
+    return {row["tenant"] for row in await session.fetch("list_tenants")}
 
 
 # ---------------------------------------------------------------------------------- rolling up
 
 
-async def roll_up(
-    connection: Connection, sql: Statements, rows: int, age: timedelta = timedelta(0)
-) -> int:
-    """Roll up the oldest written counts, within a transaction; returns the number of rows.
-
-    age: the least time since the beginning of their minutes.
-    """
-    ids = [row["id"] for row in await connection.fetch(sql["hold_written"], rows, age)]
+async def roll_up(session: Session, rows: int, age: timedelta = timedelta(0)) -> int:
+    """Needs a transaction; returns the number of rows. age: the least since their minutes began."""
+    ids = [row["id"] for row in await session.fetch("hold_written", rows, age)]
     if ids:
-        await connection.execute(sql["lock_series"])
-        await connection.execute(sql["gather_rest"], ids, _SERIES)
-        await connection.execute(sql["name_series"], ids)
+        await session.execute("lock_series")
+        await session.execute("gather_rest", ids, _SERIES)
+        await session.execute("name_series", ids)
         for resolution in RESOLUTIONS:
-            await connection.execute(sql[f"roll_up_{resolution}"], ids)
+            await session.execute(f"roll_up_{resolution}", ids)
         for span in ("hours", "days"):
-            await connection.execute(sql[f"roll_up_tenant_{span}"], ids)
-        await connection.execute(sql["remove_written"], ids)
+            await session.execute(f"roll_up_tenant_{span}", ids)
+        await session.execute("remove_written", ids)
     return len(ids)
 
 
-async def take_over(connection: Connection, sql: Statements, rows: int) -> int:
+async def take_over(session: Session, rows: int) -> int:
     """Take over rows that older code has written; returns their number."""
-    return int(await connection.fetchval(sql["take_over_stats"], rows))
+    return int(await session.fetchval("take_over_stats", rows))
 
 
 # ------------------------------------------------------------------------------------- reading
 
 
 async def read(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     resolution: Resolution,
     since: datetime,
     until: datetime = _EVER,
@@ -223,61 +199,50 @@ async def read(
     apart: Sequence[Dimension] = ("at", "kind", "type"),
     of: FigureFilter = EVERYTHING,
 ) -> list[Figures]:
-    """The counts of a span, in the order of `at`, kind, lane and type.
+    """By `at`, kind, lane and type. `since` is included and `until` is not: both whole units.
 
-    `since` is included and `until` is not: both whole minutes, hours or days of UTC. Raises
-    ValueError for minutes of a tenant, which are not counted.
+    Raises ValueError for minutes of a tenant, which are not counted.
     """
     given = (since, until, of.kind, of.lane, of.type, list(apart))
     if of.tenant is None:
-        rows = await connection.fetch(sql[f"read_{resolution}"], *given)
+        rows = await session.fetch(f"read_{resolution}", *given)
     elif resolution == "minutes":
         raise ValueError("tenants are counted by hours and days: ask for one of those")
     else:
-        rows = await connection.fetch(sql[f"read_tenant_{resolution}"], of.tenant, *given)
+        rows = await session.fetch(f"read_tenant_{resolution}", of.tenant, *given)
     return list(_figures(rows))
 
 
 async def executions(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     resolution: Resolution,
     since: datetime,
     *,
     lanes: Collection[tuple[str, str]] = (),
     types: Collection[tuple[str, str]] = (),
 ) -> list[Row]:
-    """The number of executions per step since then: see `executions_{resolution}.sql`.
-
-    lanes, types: those that are counted separately, each a kind and a name.
-    """
+    """lanes, types: those that are counted separately, each a kind and a name."""
     named = [[each[n] for each in found] for found in (lanes, types) for n in (0, 1)]
-    return await connection.fetch(sql[f"executions_{resolution}"], since, _EVER, *named)
+    return await session.fetch(f"executions_{resolution}", since, _EVER, *named)
 
 
-async def database_time(connection: Connection, sql: Statements) -> datetime:
-    """The database's time, which defines spans."""
-    return cast("datetime", await connection.fetchval(sql["database_time"]))
+async def database_time(session: Session) -> datetime:
+    return cast("datetime", await session.fetchval("database_time"))
 
 
 async def lately(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     back: timedelta,
     *,
     apart: Sequence[Literal["kind", "lane", "type"]] = ("kind", "type"),
     of: FigureFilter = EVERYTHING,
 ) -> Lately:
-    """The counts from `back` ago until now, from minutes, hours and days.
-
-    The span begins at a whole minute; beyond two days, or for a tenant, at a whole hour; beyond two
-    weeks at a whole day.
-    """
-    until = await database_time(connection, sql)
+    """Begins at a whole minute; beyond 2 days, or for a tenant, hour; beyond 2 weeks, day."""
+    until = await database_time(session)
     since, spans = _spans(until, back, by_minute=of.tenant is None)
     found: dict[tuple[str | None, ...], Figures] = {}
     for resolution, begin, end in spans:
-        for each in await read(connection, sql, resolution, begin, end, apart=apart, of=of):
+        for each in await read(session, resolution, begin, end, apart=apart, of=of):
             key = (each.kind, each.lane, each.type)
             if key in found:
                 found[key].add(each)
@@ -306,7 +271,6 @@ def _spans(
 
 
 def _figures(rows: Iterable[Row]) -> Iterator[Figures]:
-    """Combine rows that differ only in their outcomes."""
     current: Figures | None = None
     for row in rows:
         group = (row["at"], row["kind"], row["lane"], row["type"])

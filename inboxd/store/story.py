@@ -1,7 +1,5 @@
 """The rows of a story: ancestors, descendants, and rows that they wait for.
 
-Owns the reading statements behind lineage. Promises that none reads more rows per parent than the
-given limit, however many children the parent has.
 Known limit: without a day to begin with, a uuid is searched in every partition of history.
 """
 
@@ -20,7 +18,6 @@ async def find(session: Session, id: int | UUID) -> list[Row]:
 
 
 async def up(session: Session, kind: str, id: int, rows: int) -> list[Row]:
-    """A row, its parent, the parent's parent and so on, at most `rows` rows."""
     return await session.fetch("story_up", kind, id, rows)
 
 
@@ -40,10 +37,9 @@ async def down(
     *,
     members: bool = True,
 ) -> list[Row]:
-    """Children of rows, given as (kind, id, uuid); with `members`, also the members of batches.
+    """parents: (kind, id, uuid). since: no child was settled before. members: also of batches.
 
-    since: no child was settled before. look, rows: how many children per parent are looked at, and
-    returned; each row has `parent_kind`, `parent_id` and `looked` (counts by status).
+    look, rows: how many children per parent are looked at, and returned. `looked`: by status.
     """
     return await session.fetch(
         "story_down",
@@ -58,18 +54,15 @@ async def down(
 
 
 async def waits(session: Session, rows: Sequence[UUID], limit: int) -> list[Row]:
-    """The dependencies of these rows: waiting, condition, kind, id, type, status."""
     return await session.fetch("story_waits", rows, limit)
 
 
 async def steps(session: Session, rows: Sequence[UUID]) -> dict[UUID, str]:
-    """The step names of the rows that are steps of a workflow."""
     found = await session.fetch("story_steps", rows)
     return {row["member"]: row["name"] for row in found}
 
 
 async def replays(session: Session, rows: Sequence[tuple[str, int]], limit: int) -> list[Row]:
-    """Replays of these rows (kind, id): kind, old_id, new_id, at, actor, reason."""
     kinds, numbers = [kind for kind, _ in rows], [number for _, number in rows]
     return await session.fetch("story_replays", kinds, numbers, limit)
 

@@ -1,10 +1,9 @@
 """The stream_positions table: the position up to which each stream of messages is stored.
 
-Owns its statements, and writing a page of messages. Promises that a page is one statement in one
-transaction, with the positions of its streams, durable when `store` returns; that of several
-readers of a stream only the one that opened it last can store anything, however long an earlier one
-was stopped; and that nothing of a stream is stored if an operator has reset it since it was opened.
-Known limit: if a broker has no positions, repeated messages are recognised by dedup keys alone.
+Promises that a page of messages is one statement and transaction with its positions, durable when
+`store` returns; that only the reader that opened a stream last can store anything; and nothing if
+an operator has reset the stream since. Known limit: without positions of the broker, repeated
+messages are recognised by dedup keys alone.
 *See:* `inbound/messages/streams.py`, before it.
 """
 
@@ -19,9 +18,7 @@ import asyncpg
 from inboxd.errors import LeaseLost
 from inboxd.model.message import ReceivedMessage
 from inboxd.store.arrays import columns, filled, sparse
-from inboxd.store.connections import Connection, one_row
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 Begins = Literal["oldest", "newest"]
 
@@ -30,11 +27,7 @@ _LEASE_LOST = "IB001"
 
 @dataclass(slots=True)
 class OpenedStream:
-    """A stream as this reader has opened it, with its stored position.
-
-    position: None if nothing is stored, or the broker has no positions. begins: where an operator
-    wants it to begin; None: not set.
-    """
+    """position: None: nothing is stored, or known. begins: where an operator wants it to begin."""
 
     stream: str
     position: int | None
@@ -52,43 +45,31 @@ class PageStored(NamedTuple):
     broken: int
 
 
-async def open_stream(
-    connection: Connection, sql: Statements, source: str, stream: str, worker: UUID
-) -> OpenedStream:
+async def open_stream(session: Session, source: str, stream: str, worker: UUID) -> OpenedStream:
     """Open a stream for this worker, which shuts out earlier readers."""
-    row = await one_row(connection, sql["open_stream"], source, stream, worker)
+    row = await session.one("open_stream", source, stream, worker)
     return OpenedStream(stream, *row)
 
 
 async def begin(
-    connection: Connection,
-    sql: Statements,
-    source: str,
-    opened: OpenedStream,
-    position: int,
-    identity: str,
+    session: Session, source: str, opened: OpenedStream, position: int, identity: str
 ) -> None:
     """Set the position after which the stream begins; it counts as stored. Raises LeaseLost."""
     given = (source, opened.stream, opened.fence, position, identity)
-    if await connection.fetchval(sql["begin_stream"], *given) is None:
+    if await session.fetchval("begin_stream", *given) is None:
         raise _lost(source)
     opened.position, opened.identity, opened.begins = position, identity, None
 
 
 async def moved(
-    connection: Connection, sql: Statements, source: str, opened: Sequence[OpenedStream]
+    session: Session, source: str, opened: Sequence[OpenedStream]
 ) -> dict[str, UUID | None]:
-    """The streams that this reader has lost, with the worker that has opened each since.
-
-    None: an operator has reset it.
-    """
-    rows = await connection.fetch(sql["moved_streams"], source, *columns(opened, "stream", "fence"))
+    """Streams that another worker has opened since; None: an operator has reset it."""
+    rows = await session.fetch("moved_streams", source, *columns(opened, "stream", "fence"))
     return {row["stream"]: row["reader"] for row in rows}
 
 
 class StreamRow(TypedDict):
-    """A stream for operators; reader: the worker that has opened it."""
-
     source: str
     stream: str
     position: int | None
@@ -102,7 +83,6 @@ class StreamRow(TypedDict):
 async def listed(
     session: Session, source: str | None = None, limit: int = 100_000
 ) -> list[StreamRow]:
-    """The first streams of one source or of all, sorted by source and name."""
     return cast("list[StreamRow]", await session.fetch("list_streams", limit, source))
 
 
@@ -125,16 +105,14 @@ async def reset(
 
 
 async def store(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     source: str,
     messages: Sequence[ReceivedMessage],
     opened: Sequence[OpenedStream],
 ) -> PageStored:
-    """Store messages with the positions of their streams. Needs no open transaction.
+    """Needs no open transaction. A stream's messages must be in order, after its position.
 
-    Messages of one stream must be in order, after the stored position. All or nothing: raises
-    LeaseLost, or the database's error about any message.
+    All or nothing: raises LeaseLost, or the database's error about any message.
     """
     last = {each.stream: each for each in messages}
     streams = sorted(opened, key=lambda each: each.stream)
@@ -143,9 +121,8 @@ async def store(
     owners = [message for message in messages for _ in message.events]
     events = [event for message in messages for event in message.events]
     try:
-        row = await one_row(
-            connection,
-            sql["store_messages"],
+        row = await session.one(
+            "store_messages",
             source,
             *columns(streams, "stream", "fence", "position"),
             *columns(newest, "position", "identity"),

@@ -1,9 +1,7 @@
 """Databases for tests: copied from a template, dropped again, with a clock that can be moved.
 
-Promises that a database of `inboxd migrate` contains nothing of this. In a template, our own
-versions of `now()` and similar functions precede the server's in the search_path of the database
-and of each function; so objects made there, and each session on a copy, use the moved clock. Known
-limit: a session that sets its own search_path, and CURRENT_TIMESTAMP, have the server's time.
+In a template, our own `now()` and similar functions precede the server's in each search_path. Known
+limit: a session with its own search_path, and CURRENT_TIMESTAMP, have the server's time.
 """
 
 from collections.abc import AsyncIterator
@@ -12,63 +10,62 @@ from datetime import datetime
 from typing import NamedTuple
 
 from inboxd.settings import Database
-from inboxd.store.connections import Connection, Row, connect, explained, one_row
-from inboxd.store.statements import Statements, shared
+from inboxd.store.connections import Row, explained
+from inboxd.store.session import Session, connect
 from inboxd.store.wakeups import HotTable
 
 _TO_THE_DENIED = "grant the role this privilege, or let the tests start their own server"
 
 
 @asynccontextmanager
-async def open_connection(database: Database) -> AsyncIterator[Connection]:
-    """A connection for the `async with` block. Raises DatabaseError with a remedy."""
-    connection = await connect(database, "test", plans={"statement_timeout": "0"})
+async def open_session(database: Database) -> AsyncIterator[Session]:
+    """A session for the `async with` block. Raises DatabaseError with a remedy."""
+    session = await connect(database, "test", plans={"statement_timeout": "0"})
     try:
-        yield connection
+        yield session
     finally:
-        await connection.close()
+        await session.connection.close()
 
 
-async def may_create(connection: Connection) -> Row:
+async def may_create(session: Session) -> Row:
     """The session's role (`role`), and whether it may create databases (`may`)."""
-    return await one_row(connection, shared("may_create_databases"))
+    return await session.one("may_create_databases")
 
 
-async def create(connection: Connection, name: str, template: str, *, by_file: bool) -> None:
-    """Create a database as a copy of `template`. Raises DatabaseError."""
+async def create(session: Session, name: str, template: str, *, by_file: bool) -> None:
     with explained(_TO_THE_DENIED):
-        await _run(connection, "create_test_database", name, template, by_file)
-        await _run(connection, "use_test_clock", name)
+        await _run(session, "create_test_database", name, template, by_file)
+        await _run(session, "use_test_clock", name)
 
 
-async def drop(connection: Connection, name: str) -> None:
+async def drop(session: Session, name: str) -> None:
     """Drop a database, even while sessions are connected to it. Raises DatabaseError."""
     with explained(_TO_THE_DENIED):
-        await _run(connection, "drop_test_database", name)
+        await _run(session, "drop_test_database", name)
 
 
 @asynccontextmanager
-async def alone(connection: Connection) -> AsyncIterator[None]:
+async def alone(session: Session) -> AsyncIterator[None]:
     """Keep other processes from making templates on this server. Raises DatabaseError."""
     with explained(_TO_THE_DENIED):
-        await connection.execute(shared("lock_test_templates"))
+        await session.execute("lock_test_templates")
     try:
         yield
     finally:
-        await connection.execute(shared("unlock_test_templates"))
+        await session.execute("unlock_test_templates")
 
 
-async def make_clock(connection: Connection) -> None:
+async def make_clock(session: Session) -> None:
     """Install the clock that tests can move, before anything else is made in this database."""
     with explained(_TO_THE_DENIED):
-        await connection.execute(shared("make_test_clock"))
+        await session.execute("make_test_clock")
 
 
-async def follow_clock(connection: Connection, sql: Statements) -> None:
+async def follow_clock(session: Session) -> None:
     """Make functions with their own search_path, and defaults of columns, use the tests' clock."""
     with explained(_TO_THE_DENIED):
-        for row in await connection.fetch(sql["follow_test_clock"]):
-            await connection.execute(row["statement"])
+        for row in await session.fetch("follow_test_clock"):
+            await session.connection.execute(row["statement"])
 
 
 class Travelled(NamedTuple):
@@ -78,31 +75,23 @@ class Travelled(NamedTuple):
     now: datetime
 
 
-async def has_clock(connection: Connection) -> bool:
-    """Whether this database has a clock that tests can move."""
-    return bool(await connection.fetchval(shared("has_test_clock")))
+async def has_clock(session: Session) -> bool:
+    return bool(await session.fetchval("has_test_clock"))
 
 
-async def travel(
-    connection: Connection, seconds: float | None, to: datetime | None = None
-) -> Travelled:
-    """Move the clock by `seconds`, or to a time."""
-    row = await one_row(connection, shared("travel"), seconds, to)
+async def travel(session: Session, seconds: float | None, to: datetime | None = None) -> Travelled:
+    row = await session.one("travel", seconds, to)
     return Travelled(row["travelled"].total_seconds(), row["now"])
 
 
-async def rows(
-    connection: Connection, sql: Statements, table: HotTable, type_: str | None
-) -> list[str]:
+async def rows(session: Session, table: HotTable, type_: str | None) -> list[str]:
     """All rows of a kind, or of a type, as JSON, in the order of ids."""
-    return [row[0] for row in await connection.fetch(sql[f"tested_{table}"], type_)]
+    return [row[0] for row in await session.fetch(f"tested_{table}", type_)]
 
 
-async def due(connection: Connection, sql: Statements) -> list[Row]:
-    """Due rows of lanes: kind, lane, type, id."""
-    return await connection.fetch(sql["due_rows"])
+async def due(session: Session) -> list[Row]:
+    return await session.fetch("due_rows")
 
 
-async def _run(connection: Connection, statement: str, *arguments: object) -> None:
-    """Run the SQL that a statement returns."""
-    await connection.execute(await connection.fetchval(shared(statement), *arguments))
+async def _run(session: Session, statement: str, *arguments: object) -> None:
+    await session.connection.execute(await session.fetchval(statement, *arguments))

@@ -1,8 +1,7 @@
 """The tables of topics and subscriptions, which complete producers' inserts.
 
-Owns their statements. Promises that a worker's declarations apply to every insert that begins after
-its start, and that a subscription outlives its workers for a week: meanwhile events wait for them.
-Known limit: if workers declare one topic differently, the last to join wins.
+Declarations apply to every insert after a worker's start; the last worker decides on a topic. A
+subscription outlives its workers for a week.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,15 +10,11 @@ from typing import Any, TypedDict, cast
 import orjson
 
 from inboxd.api.topics import Topic
-from inboxd.store.connections import Connection
 from inboxd.store.listing import COUNTED, lanes
 from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 
 
 class ChangedMode(TypedDict):
-    """A topic whose mode has changed; was: the former mode."""
-
     name: str
     mode: str
     was: str
@@ -31,15 +26,11 @@ class Subscription(TypedDict):
 
 
 async def declare(
-    connection: Connection,
-    sql: Statements,
-    topics: Iterable[Topic],
-    subscriptions: Sequence[tuple[str, str]],
+    session: Session, topics: Iterable[Topic], subscriptions: Sequence[tuple[str, str]]
 ) -> list[ChangedMode]:
-    """Declare this worker's topics and (topic, type) subscriptions."""
     given = sorted(topics, key=lambda topic: topic.name)
-    changed = await connection.fetch(
-        sql["declare_topics"],
+    changed = await session.fetch(
+        "declare_topics",
         [topic.name for topic in given],
         [topic.mode for topic in given],
         [_json(topic.key_path) for topic in given],
@@ -48,63 +39,54 @@ async def declare(
         [topic.source for topic in given],
         [topic.relay for topic in given],
     )
-    await connection.execute(
-        sql["declare_subscriptions"],
+    await session.execute(
+        "declare_subscriptions",
         [topic for topic, _ in subscriptions],
         [type_ for _, type_ in subscriptions],
     )
     return cast("list[ChangedMode]", changed)
 
 
-async def modes(connection: Connection, sql: Statements) -> dict[str, str]:
-    """The declared mode of each topic."""
-    return {row["name"]: row["mode"] for row in await connection.fetch(sql["topic_modes"])}
+async def modes(session: Session) -> dict[str, str]:
+    return {row["name"]: row["mode"] for row in await session.fetch("topic_modes")}
 
 
-async def of_types(connection: Connection, sql: Statements, types: Sequence[str]) -> set[str]:
+async def of_types(session: Session, types: Sequence[str]) -> set[str]:
     """The topics to which events of these types go, if their producer names none."""
-    return {row["topic"] for row in await connection.fetch(sql["topics_of_types"], types)}
+    return {row["topic"] for row in await session.fetch("topics_of_types", types)}
 
 
-async def served(connection: Connection, sql: Statements) -> set[str]:
+async def served(session: Session) -> set[str]:
     """The topics with handlers in a worker that lives, or ended less than a week ago."""
-    return {row["topic"] for row in await connection.fetch(sql["served_topics"])}
+    return {row["topic"] for row in await session.fetch("served_topics")}
 
 
-async def mark_undeclared(
-    connection: Connection, sql: Statements
-) -> tuple[list[str], list[Subscription]]:
+async def mark_undeclared(session: Session) -> tuple[list[str], list[Subscription]]:
     """Mark topics and subscriptions that no living worker declares; returns the newly marked."""
-    topics = await connection.fetch(sql["mark_topics"])
-    subscriptions = await connection.fetch(sql["mark_subscriptions"])
+    topics = await session.fetch("mark_topics")
+    subscriptions = await session.fetch("mark_subscriptions")
     return (
         [row["name"] for row in topics if row["name"] is not None],
         cast("list[Subscription]", [row for row in subscriptions if row["topic"] is not None]),
     )
 
 
-async def forget_undeclared(
-    connection: Connection, sql: Statements
-) -> tuple[list[str], list[Subscription]]:
+async def forget_undeclared(session: Session) -> tuple[list[str], list[Subscription]]:
     """Delete topics and subscriptions that were undeclared for a week; returns them."""
-    subscriptions = await connection.fetch(sql["forget_subscriptions"])
-    topics = await connection.fetch(sql["forget_topics"])
+    subscriptions = await session.fetch("forget_subscriptions")
+    topics = await session.fetch("forget_topics")
     return [row["name"] for row in topics], cast("list[Subscription]", subscriptions)
 
 
-async def try_slots(
-    connection: Connection, sql: Statements, topics: Sequence[str], slots: Sequence[int]
-) -> set[str]:
+async def try_slots(session: Session, topics: Sequence[str], slots: Sequence[int]) -> set[str]:
     """Lock a slot of each topic until the transaction ends; returns topics that had a free one."""
-    rows = await connection.fetch(sql["try_slots"], topics, slots)
+    rows = await session.fetch("try_slots", topics, slots)
     return {row["topic"] for row in rows}
 
 
-async def unsubscribe(
-    connection: Connection, sql: Statements, topic: str, type_: str | None
-) -> list[str]:
+async def unsubscribe(session: Session, topic: str, type_: str | None) -> list[str]:
     """Delete subscriptions of a topic that no living worker declares; returns their types."""
-    return [row["type"] for row in await connection.fetch(sql["unsubscribe"], topic, type_)]
+    return [row["type"] for row in await session.fetch("unsubscribe", topic, type_)]
 
 
 async def listed(
@@ -112,13 +94,12 @@ async def listed(
     in_lanes: Sequence[Mapping[str, Any]] | None = None,
     in_lines: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Every topic that is declared or has unsettled events, with counts, as JSON values.
+    """Every topic that is declared or has unsettled events; counts stop at COUNTED per lane.
 
-    pending: events in lanes; arrived and lined_up: events in lines; blocked: lines behind a dead
-    letter, the first for `blocked_for` seconds; kept: pending events, and heads of lines, without a
-    handler; held_for: seconds since the declaration whose intake is not finished; oldest: seconds
-    that the oldest due event with a handler has waited. Counts stop at `listing.COUNTED` per lane.
-    in_lanes, in_lines: counts that were made before; None: count now.
+    pending: events in lanes; arrived and lined_up: in lines; blocked: lines behind a dead letter,
+    the first for `blocked_for` seconds; kept: pending events and heads without a handler; held_for:
+    seconds since the declaration whose intake is not finished; oldest: seconds that the oldest due
+    event with a handler has waited. in_lanes, in_lines: None: count now.
     """
     found: dict[str, dict[str, Any]] = {}
     for row in await session.fetch("list_topics"):
@@ -147,20 +128,15 @@ async def listed(
 
 
 async def lines(session: Session) -> list[dict[str, Any]]:
-    """The events in the lines of each topic: see `status_lines.sql`."""
     return [dict(row) for row in await session.fetch("status_lines", COUNTED)]
 
 
 async def waiting(session: Session, names: Sequence[str], type_: str | None = None) -> int:
-    """The number of waiting events in the lines of these topics, without dead letters.
-
-    At most `listing.COUNTED` arrivals and as many lined-up events of each topic are looked at.
-    """
+    """Without dead letters; counts at most `listing.COUNTED` of each kind in a topic."""
     return int(await session.fetchval("count_waiting", names, type_, COUNTED))
 
 
 def empty(name: str) -> dict[str, Any]:
-    """The entry of an empty topic."""
     nothing: dict[str, Any] = dict.fromkeys(
         ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for", "held_for")
     )

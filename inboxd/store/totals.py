@@ -1,14 +1,10 @@
-"""Counts of unsettled rows, up to a bound.
-
-*See:* `inboxd.operations.totals`, which adds settled rows.
-"""
+"""Counts of unsettled rows, up to a bound."""
 
 from collections import Counter
 from typing import NamedTuple
 
 from inboxd.model.lifecycle import Status
-from inboxd.store.connections import Connection, one_row
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 
@@ -20,15 +16,10 @@ class HotRows(NamedTuple):
 
 
 async def hot(
-    connection: Connection,
-    sql: Statements,
-    table: HotTable,
-    type_: str | None,
-    tenant: str | None,
-    most: int,
+    session: Session, table: HotTable, type_: str | None, tenant: str | None, most: int
 ) -> HotRows:
     """Read at most the `most` oldest rows; count those of one or all types and tenants."""
-    row = await one_row(connection, sql[f"count_hot_{table}"], type_, tenant, most)
+    row = await session.one(f"count_hot_{table}", type_, tenant, most)
     statuses = Counter(
         {
             Status.PENDING: row["pending"],
@@ -39,6 +30,6 @@ async def hot(
     return HotRows(statuses, row["looked"])
 
 
-async def events_in_hand(connection: Connection, sql: Statements) -> int:
+async def events_in_hand(session: Session) -> int:
     """Events that living workers are running, by their last heartbeats."""
-    return int(await connection.fetchval(sql["count_events_in_hand"]))
+    return int(await session.fetchval("count_events_in_hand"))

@@ -1,16 +1,10 @@
-"""Turns unhandled rows into dead letters, a page at a time.
-
-Owns the statements, one for each way in which rows wait. Promises that rows which others hold are
-skipped. Known limit: the caller decides whether a row is unhandled; for events in lines, see
-`lines.fail_heads`.
-"""
+"""Turns rows that the caller found unhandled into dead letters, except rows which others hold."""
 
 from datetime import timedelta
 from typing import Literal
 
 from inboxd.model.lane import Key
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 Way = Literal["events", "commands", "suspects", "keyed"]
 
@@ -23,14 +17,8 @@ _STATEMENTS: dict[Way, str] = {
 
 
 async def fail(
-    connection: Connection,
-    sql: Statements,
-    way: Way,
-    lane: Key,
-    error: str,
-    rows: int,
-    waited: timedelta,
+    session: Session, way: Way, lane: Key, error: str, rows: int, waited: timedelta
 ) -> int:
     """Turn at most `rows` rows into dead letters; suspects, keyed: of a queue and type."""
     lane = lane if way in ("events", "commands") else lane[:2]
-    return len(await connection.fetch(sql[_STATEMENTS[way]], *lane, error, rows, waited))
+    return len(await session.fetch(_STATEMENTS[way], *lane, error, rows, waited))

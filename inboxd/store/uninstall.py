@@ -1,8 +1,6 @@
 """Uninstalling: what inboxd has in a database and on its server, and how it is removed.
 
-Owns the statements of `inboxd uninstall`. Promises that outside of the schema nothing is dropped
-but the schema's roles, with their privileges. Known limit: only unsettled rows are counted; other
-tables have the server's estimates.
+Promises that outside of the schema only its roles are dropped, with their privileges.
 """
 
 import re
@@ -29,10 +27,7 @@ class DatabaseRole(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a schema. unsettled: events and commands, counted up to COUNTED.
-
-    foreign: tables in it that no migration made. dependents: outside objects that depend on it.
-    """
+    """unsettled: up to COUNTED. foreign: tables that no migration made. dependents: outside it."""
 
     tables: dict[str, int]
     unsettled: dict[str, int]
@@ -41,7 +36,6 @@ class Contents:
 
 
 async def contents(session: Session) -> Contents | None:
-    """The contents of inboxd's schema, if it exists."""
     if not await session.fetchval("has_migrations"):
         return None
     tables = {row["name"]: row["rows"] for row in await session.fetch("uninstall_tables")}
@@ -60,7 +54,6 @@ async def contents(session: Session) -> Contents | None:
 
 
 async def roles(session: Session) -> list[DatabaseRole]:
-    """The schema's roles that exist."""
     return cast("list[DatabaseRole]", [dict(row) for row in await session.fetch("uninstall_roles")])
 
 
@@ -69,14 +62,13 @@ async def database(session: Session) -> str:
 
 
 async def drop_schema(session: Session) -> None:
-    """Drop the schema with its contents, in the caller's transaction."""
     await session.execute("drop_schema")
 
 
 async def drop_role(session: Session, role: str) -> str | None:
     """Drop a role, in the caller's transaction; returns the reason if the server refuses."""
     try:
-        async with session.connection.transaction():
+        async with session.transaction():
             for (statement,) in await session.fetch("drop_role", role):
                 await session.connection.execute(statement)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.DependentObjectsStillExistError) as error:

@@ -1,10 +1,7 @@
 """Facts about an unsettled row that waits: the conditions of its claims, at this moment.
 
-Owns the statements behind "why is it not running?". Promises that each is one snapshot, and that
-its counts stop at a limit. Known limit: a command's turn is a second statement, asked only if
-nothing else holds the command, which may be claimed in between. Open writers of events are known on
-the primary server only, not on a standby.
-*See:* `inboxd/model/waiting_rules.py`, which judges.
+Promises that each is one snapshot; its counts stop at a limit. Known limit: a command's turn is a
+second statement. A standby does not know the open writers of events.
 """
 
 from collections.abc import Mapping
@@ -20,10 +17,7 @@ from inboxd.store.session import Session
 async def of_command(
     session: Session, id: int, bounds: Bounds, one: int | None, all_: int, counted: int
 ) -> dict[str, Any] | None:
-    """Facts about a command; None: it is settled.
-
-    bounds: its queue's; one, all_: how many commands one worker may run, of the queue and in total.
-    """
+    """None: it is settled. one, all_: how many a worker may run of the queue, and in total."""
     found = await session.fetchval(
         "explain_command",
         id,
@@ -42,10 +36,7 @@ async def of_command(
 async def turn_of_command(
     session: Session, id: int, queues: Mapping[str, Queue], counted: int
 ) -> dict[str, Any] | None:
-    """The number of due commands that are claimed before it, and the queue of the first.
-
-    queues: all queues that have settings.
-    """
+    """The number of due commands that are claimed before it, and the queue of the first."""
     found = await session.fetchrow(
         "explain_turn",
         id,

@@ -1,9 +1,8 @@
 """The wake-up flag, notifications, and the listening connection.
 
-Owns the state that producers' triggers and sleeping workers share (migrations/0001_tables.sql).
 Promises that `listen` ends with an error when its connection is dead, even half-open: at each check
-it must receive its own notification. Known limit: listening needs a connection of its own, which
-PgBouncer in transaction mode cannot give; mode "off" polls instead.
+it must receive its own notification. Known limit: PgBouncer in transaction mode cannot give such a
+connection; mode "off" polls instead.
 *See:* `engine/listener.py`, and `engine/wakeup.py`, which it notifies.
 """
 
@@ -16,8 +15,7 @@ import anyio
 
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database
-from inboxd.store.connections import Connection, connect
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session, connect
 
 HotTable = Literal["events", "commands"]
 _LOCKS: dict[HotTable, int] = {"events": 1, "commands": 2}
@@ -35,29 +33,27 @@ class Flag(IntEnum):
     OFF = 2
 
 
-async def set_flag(connection: Connection, sql: Statements, table: HotTable, flag: Flag) -> None:
+async def set_flag(session: Session, table: HotTable, flag: Flag) -> None:
     """Set the flag; all sessions see it at once, since sequences are not transactional."""
-    await connection.execute(sql[f"set_{table}_flag"], int(flag))
+    await session.execute(f"set_{table}_flag", int(flag))
 
 
-async def no_silent_producer(connection: Connection, sql: Statements, table: HotTable) -> bool:
+async def no_silent_producer(session: Session, table: HotTable) -> bool:
     """Whether all producers that did not notify have ended; their rows are visible from now on."""
-    return bool(await connection.fetchval(sql["no_silent_producer"], _LOCKS[table]))
+    return bool(await session.fetchval("no_silent_producer", _LOCKS[table]))
 
 
-async def notify(connection: Connection, sql: Statements, table: HotTable) -> None:
-    """Wake the workers of a table."""
-    await connection.execute(sql["notify"], table)
+async def notify(session: Session, table: HotTable) -> None:
+    await session.execute("notify", table)
 
 
-async def announce(connection: Connection, sql: Statements) -> None:
+async def announce(session: Session) -> None:
     """Notify the workers that another one has joined."""
-    await connection.execute(sql["notify"], "workers")
+    await session.execute("notify", "workers")
 
 
 async def listen(
     database: Database,
-    sql: Statements,
     *,
     on_wakeup: Callable[[HotTable], None],
     on_control: Callable[[], None],
@@ -65,12 +61,8 @@ async def listen(
     on_connected: Callable[[], None],
     check_interval: float,
 ) -> None:
-    """Receive notifications until the connection fails; raises DatabaseError or a driver error.
-
-    Every `check_interval` seconds the connection must receive its own notification, since a
-    half-open one swallows statements without an error.
-    """
-    connection = await connect(database, "listener")
+    """Ends only with the connection: raises DatabaseError or a driver error."""
+    session = await connect(database, "listener")
     notified = anyio.Event()
     # Without the schema's name, which may be long: a channel's name has at most 63 bytes.
     echo = f"inboxd_echo_{uuid4().hex}"
@@ -89,21 +81,23 @@ async def listen(
         notified.set()
 
     try:
-        connection.add_termination_listener(on_lost)
+        session.connection.add_termination_listener(on_lost)
         with anyio.fail_after(_ANSWER_SECONDS):
             for what in ("events", "commands", "controls", "workers"):
-                await connection.add_listener(f"{sql.schema}_{what}", on_notification)
-            await connection.add_listener(echo, on_notification)
+                await session.connection.add_listener(
+                    f"{session.sql.schema}_{what}", on_notification
+                )
+            await session.connection.add_listener(echo, on_notification)
         on_connected()
         while True:
             notified = anyio.Event()
             with anyio.fail_after(_ANSWER_SECONDS):
-                await connection.execute(sql["echo"], echo)
+                await session.execute("echo", echo)
                 await notified.wait()
-            if connection.is_closed():
+            if session.connection.is_closed():
                 raise DatabaseError("the listening connection was closed by the server")
             notified = anyio.Event()
             with anyio.move_on_after(check_interval):
                 await notified.wait()
     finally:
-        connection.terminate()
+        session.connection.terminate()

@@ -1,9 +1,7 @@
 """The workers table: joining, heartbeats, leaving, and taking back a dead worker's commands.
 
-Owns the statements of lease and reaper, and of stalled sessions. Promises (promise 3) that clocks
-of two machines are never compared, and that a claim cannot commit after its worker was declared
-dead. Known limit: the reaper decides which worker is dead, by its own clock
-(`inboxd.maintenance.reaper`).
+Promises that clocks of two machines are never compared, and that a claim cannot commit after its
+worker was declared dead (promise 3) by the reaper (`inboxd.maintenance.reaper`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,10 +13,9 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from inboxd.store.connections import Connection
 from inboxd.store.migrations import code_version
 from inboxd.store.pools import Pool, transact
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +43,11 @@ class WorkerIdentity:
 
     @property
     def process(self) -> str:
-        """Host and process id, for people."""
         return f"{self.host}:{self.pid}"
 
 
 @dataclass(frozen=True, slots=True)
 class BeatResult:
-    """The answer to a heartbeat."""
-
     peers: int
     uniform: bool
     last_death: datetime | None
@@ -61,8 +55,6 @@ class BeatResult:
 
 
 class LiveWorker(TypedDict):
-    """A worker that was not declared dead, and what it serves."""
-
     id: UUID
     heartbeat: int
     commands: list[str]
@@ -70,8 +62,6 @@ class LiveWorker(TypedDict):
 
 
 class ReturnedCommand(TypedDict):
-    """A command that was taken back from a dead worker."""
-
     id: int
     type: str
     status: str
@@ -86,10 +76,10 @@ class EndedSession(TypedDict):
     query: str
 
 
-async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> None:
+async def join(session: Session, me: WorkerIdentity) -> None:
     """Insert this worker's row, which makes its claims valid."""
-    await connection.execute(
-        sql["register_worker"],
+    await session.execute(
+        "register_worker",
         me.id,
         me.name,
         me.host,
@@ -111,21 +101,16 @@ async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> N
 
 
 async def declare(
-    connection: Connection,
-    sql: Statements,
+    session: Session,
     queues: Mapping[str, str],
     rules: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
     labels: Mapping[tuple[str, str], tuple[str | None, str | None]],
     secrets: Mapping[tuple[str, str], Sequence[str]],
 ) -> None:
-    """Declare the retry rules of each (kind, type), and the queue of each command type.
-
-    Commands whose producer names no queue get that one. labels: title and description of each type.
-    secrets: the keys of its payload whose values are never shown.
-    """
+    """queues: for commands whose producer names none. secrets: keys that are never shown."""
     keys = sorted(rules)
-    await connection.execute(
-        sql["declare_types"],
+    await session.execute(
+        "declare_types",
         [kind for kind, _ in keys],
         [type_ for _, type_ in keys],
         [queues[type_] if kind == "command" else None for kind, type_ in keys],
@@ -136,102 +121,76 @@ async def declare(
     )
 
 
-async def declared(
-    connection: Connection, sql: Statements
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """All declarations, by kind and name: see `list_declared.sql`."""
-    rows = await connection.fetch(sql["list_declared"])
+async def declared(session: Session) -> dict[tuple[str, str], dict[str, Any]]:
+    rows = await session.fetch("list_declared")
     return {(row["kind"], row["name"]): orjson.loads(row["said"]) for row in rows}
 
 
 async def beat(
-    connection: Connection,
-    sql: Statements,
-    worker: UUID,
-    in_flight: int,
-    state: str,
-    *,
-    events: int = 0,
+    session: Session, worker: UUID, in_flight: int, state: str, *, events: int = 0
 ) -> BeatResult | None:
     """Renew the lease; None: this worker was declared dead. events: the number in flight."""
-    row = await connection.fetchrow(sql["beat"], worker, in_flight, events, state)
+    row = await session.fetchrow("beat", worker, in_flight, events, state)
     if row is None:
         return None
     return BeatResult(row["peers"], row["uniform"], row["last_death"], frozenset(row["cancelled"]))
 
 
-async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
-    """End this worker's row after a regular stop."""
-    await connection.execute(sql["end_worker"], worker)
+async def leave(session: Session, worker: UUID) -> None:
+    await session.execute("end_worker", worker)
 
 
 async def unclean_predecessors(
-    connection: Connection,
-    sql: Statements,
-    me: WorkerIdentity,
-    living_pids: list[int],
-    interval: timedelta,
+    session: Session, me: WorkerIdentity, living_pids: list[int], interval: timedelta
 ) -> bool:
     """Whether a worker may have died unnoticed, during a page."""
     return bool(
-        await connection.fetchval(
-            sql["unclean_predecessors"], me.id, me.host, living_pids, 2 * interval
-        )
+        await session.fetchval("unclean_predecessors", me.id, me.host, living_pids, 2 * interval)
     )
 
 
-async def living(connection: Connection, sql: Statements) -> list[LiveWorker]:
-    """Workers that were not declared dead, with the commands and queues that they serve."""
-    return cast("list[LiveWorker]", await connection.fetch(sql["live_workers"]))
+async def living(session: Session) -> list[LiveWorker]:
+    return cast("list[LiveWorker]", await session.fetch("live_workers"))
 
 
 async def unhandled(
-    connection: Connection, sql: Statements, pairs: Collection[tuple[str, str]]
+    session: Session, pairs: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], bool]:
-    """The (topic, type) pairs among these that no living worker handles.
-
-    The value is whether a worker still visits the topic, and lines up its arrivals.
-    """
+    """Pairs (topic, type); True: a worker still lines up the topic's arrivals."""
     if not pairs:
         return {}
-    rows = await connection.fetch(
-        sql["unhandled"], [topic for topic, _ in pairs], [type_ for _, type_ in pairs]
+    rows = await session.fetch(
+        "unhandled", [topic for topic, _ in pairs], [type_ for _, type_ in pairs]
     )
     return {(row["topic"], row["type"]): row["visited"] for row in rows}
 
 
 async def declare_dead(
-    pool: Pool, sql: Statements, worker: UUID, heartbeat: int, crash_limit: int
+    pool: Pool, worker: UUID, heartbeat: int, crash_limit: int
 ) -> list[ReturnedCommand] | None:
-    """Declare a worker dead and take back its commands, in one transaction.
+    """Takes back its commands in the same transaction. None: the worker showed a sign of life.
 
-    None: the worker showed a sign of life (a heartbeat, its end, a lock of its row by a claim or
-    of a command by a settlement), and nothing was changed.
+    That is a heartbeat, its end, or a lock of its row by a claim or of a command by a settlement.
     """
     try:
-        async with transact(pool) as connection:
-            held = await connection.fetchval(sql["lock_worker"], worker, heartbeat)
+        async with transact(pool) as session:
+            held = await session.fetchval("lock_worker", worker, heartbeat)
             if held is None:
                 return None
-            await connection.execute(sql["declare_dead"], worker)
-            returned = await connection.fetch(sql["reap_commands"], worker, crash_limit)
+            await session.execute("declare_dead", worker)
+            returned = await session.fetch("reap_commands", worker, crash_limit)
             return cast("list[ReturnedCommand]", returned)
     except asyncpg.LockNotAvailableError:
         return None
 
 
 async def end_stalled(
-    connection: Connection,
-    sql: Statements,
-    names: str,
-    patience: timedelta,
-    to_read: timedelta,
+    session: Session, names: str, patience: timedelta, to_read: timedelta
 ) -> list[EndedSession]:
     """End stalled sessions whose names begin with `names`; see `maintenance.sessions`."""
-    ended = await connection.fetch(sql["end_stalled_sessions"], names, patience, to_read)
+    ended = await session.fetch("end_stalled_sessions", names, patience, to_read)
     return cast("list[EndedSession]", ended)
 
 
-async def forget_ended(connection: Connection, sql: Statements) -> None:
-    """Delete the rows of workers that ended long ago."""
-    await connection.execute(sql["forget_workers"])
+async def forget_ended(session: Session) -> None:
+    await session.execute("forget_workers")

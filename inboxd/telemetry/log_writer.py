@@ -1,9 +1,7 @@
 """Writing of the log: lines wait in memory, and a separate thread writes them.
 
-Owns formatted lines until they are written. Promises: code that logs never waits for the log's
-reader, in any thread; lines keep their order; lines without space are dropped, counted, and
-reported as soon as lines are read again.
-Known limit: lines that wait are lost when the process is killed.
+Promises: code that logs never waits, in any thread; lines keep their order; lines without space are
+dropped, counted and reported. Known limit: lines that wait are lost when the process is killed.
 """
 
 import logging
@@ -21,8 +19,6 @@ PATIENCE = 2.0
 
 
 class LogWriter(logging.Handler):
-    """Writes formatted records to a descriptor, and never makes the caller wait for it."""
-
     def __init__(
         self,
         descriptor: int,
@@ -49,7 +45,6 @@ class LogWriter(logging.Handler):
         return True
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the record's line for the thread."""
         try:
             line = self.format(record)
         except Exception:  # noqa: BLE001 - a log line must not fail its caller
@@ -58,7 +53,6 @@ class LogWriter(logging.Handler):
         self.put(line)
 
     def put(self, text: str) -> None:
-        """Keep a text for the thread, as a line after all others."""
         line = f"{text}\n".encode(self._encoding, "backslashreplace")
         with self._changed:
             if self._process != os.getpid():

@@ -1,11 +1,9 @@
 """Logs: one stream of JSON or console lines, with ids, without payloads and secrets.
 
-Owns the configuration of structlog and of the standard library's logging, which libraries use: both
-go through the same steps, and `telemetry/log_writer.py` writes the results. Promises that values
-under payload-like and secret keys never appear, that passwords in URLs are masked, that an object
-of unknown class is shown as the name of its class, that no value breaks a line, even under a key
-that the renderer reserves, and that no text moves a terminal's cursor or colours it. Known limit:
-apart from masked passwords, the text of a foreign exception is shown unchanged.
+Promises that values under payload-like and secret keys never appear, that passwords in URLs are
+masked, that an object of unknown class is shown as the name of its class, that no value breaks a
+line, and that no text moves a terminal's cursor or colours it. Known limit: apart from masked
+passwords, the text of a foreign exception is shown unchanged.
 """
 
 import logging
@@ -92,11 +90,7 @@ def configure(
     process: int | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Send all logs to `stream` (standard error); `worker` is added to every line.
-
-    `process`, the number below a supervisor, is added too, if there is one. rows: as in
-    `set_level`.
-    """
+    """To standard error by default. `worker` and `process` (under a supervisor) mark all lines."""
     stream = stream or sys.stderr
     as_console = style == "console" or (style == "auto" and stream.isatty())
     render = _renderer(stream) if as_console else _to_json
@@ -128,13 +122,11 @@ def put(text: str) -> bool:
 
 
 def flush(within: float = PATIENCE) -> bool:
-    """Wait until all lines are written, at most `within` seconds; returns whether they are."""
     writer = _writer()
     return writer is None or writer.wait(within)
 
 
 def count_drops(count: Callable[[], None]) -> None:
-    """Call `count` for each dropped line, from now on."""
     _counts[:] = [count]
 
 
@@ -173,15 +165,12 @@ def collected(level: Level) -> Iterator[list[EventDict]]:
 
 
 class _Formatting(logging.Handler):
-    """Formats records, and writes nothing."""
-
     def emit(self, record: logging.LogRecord) -> None:
         """Only format: the last step keeps the line."""
         self.format(record)
 
 
 def _format(handler: logging.Handler, render: Processor, shared: list[Processor]) -> None:
-    """Send a handler's lines through these steps; `render` makes the text."""
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -205,10 +194,7 @@ def _format(handler: logging.Handler, render: Processor, shared: list[Processor]
 
 
 def follow() -> None:
-    """In tests, send logs to the standard library's logging, unless structlog is configured.
-
-    pytest then shows them with the failed test, like other logs.
-    """
+    """For tests: log to the standard library's logging, unless structlog is configured."""
     if not structlog.is_configured():
         structlog.configure(
             processors=[
@@ -224,10 +210,7 @@ def follow() -> None:
 
 
 def join() -> None:
-    """Pass all lines to the logging of the embedding program, cleaned as usual.
-
-    If the program has configured structlog, its configuration is kept.
-    """
+    """Pass clean lines to the embedding program's logging; its structlog configuration stays."""
     if structlog.is_configured():
         return
     structlog.configure(
@@ -245,10 +228,7 @@ def join() -> None:
 
 
 def set_level(level: Level, *, rows: bool = False) -> None:
-    """Change the lowest severity that is written, at once (SIGHUP).
-
-    rows: log each settled row at "info"; at "debug" it is always logged.
-    """
+    """At once (SIGHUP). rows: log each settled row at "info"; at "debug" it is always logged."""
     logging.getLogger().setLevel(level.upper())
     told = rows or level == "debug"
     logging.getLogger(ROWS).setLevel(logging.NOTSET if told else logging.WARNING)

@@ -1,9 +1,4 @@
-"""Metrics of messages that come from brokers.
-
-Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises: labels have few values: the sources and brokers of the settings. *See:*
-`inboxd/inbound/messages/`, which counts.
-"""
+"""Metrics of messages from brokers; labels are the sources and brokers of the settings."""
 
 import math
 from collections.abc import Mapping
@@ -18,8 +13,6 @@ STATES = ("reading", "standby", "paused", "away", "failing", "lost")
 
 
 class MessageMetrics:
-    """The counters and gauges of sources of messages."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ("source", "broker")
         self._received = Counter(
@@ -96,8 +89,6 @@ class MessageMetrics:
 
 
 class SourceMetrics(NamedTuple):
-    """The counters and gauges of one source."""
-
     messages: Counter
     messages_again: Counter
     outcomes: Mapping[str, Counter]
@@ -108,7 +99,6 @@ class SourceMetrics(NamedTuple):
     states: Mapping[str, Gauge]
 
     def received(self, messages: int, redelivered: int) -> None:
-        """Count messages that the broker delivered."""
         self.messages.inc(messages)
         self.messages_again.inc(redelivered)
 
@@ -117,7 +107,6 @@ class SourceMetrics(NamedTuple):
             self.outcomes[outcome].inc(events)
 
     def stored(self, seconds: float) -> None:
-        """Measure a page that was committed."""
         self.durations.observe(seconds)
         self.last.set_to_current_time()
 

@@ -1,9 +1,8 @@
 """Metrics: all numbers that the daemon shows to Prometheus, on its own registry.
 
-Owns names, units, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises no global registry (two daemons in one test process are separate) and bounded label values.
-Known limit: numbers that are counted for each row are in the tally, because `inc()` and `observe()`
-cost more than a no-op event.
+`make docs` writes `docs/reference/metrics.md` from them. Promises bounded label values. Known
+limit: numbers for each row are in the tally, as `inc()` and `observe()` cost more than a no-op
+event.
 """
 
 import platform
@@ -33,10 +32,10 @@ _CHUNK_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_00
 
 
 class EventBacklog(NamedTuple):
-    """Unsettled events; a label is empty if they are not counted by it.
+    """A label is empty if rows are not counted by it; rows: None if other entries count them.
 
-    rows: None, if other entries count them. age: of the oldest due event, in seconds, unless its
-    lane is paused. breaker: the open breaker for which they wait.
+    age: seconds of the oldest due event, unless its lane is paused. breaker: the open one in the
+    way.
     """
 
     topic: str
@@ -48,8 +47,6 @@ class EventBacklog(NamedTuple):
 
 
 class CommandBacklog(NamedTuple):
-    """Unsettled commands; the fields are as in `EventBacklog`."""
-
     queue: str
     type: str
     priority: str
@@ -71,15 +68,11 @@ class _Registry(CollectorRegistry):
             yield family
 
     def restricted_registry(self, names: Iterable[str]) -> RestrictedRegistry:
-        """A view of the series of these names, without the `…_created` series."""
         return super().restricted_registry(name for name in names if not name.endswith(_LEFT_OUT))
 
 
 class Metrics:
-    """The daemon's metrics; measuring code gets this object."""
-
     def __init__(self, version: str) -> None:
-        """Make all metrics at zero; `version` is inboxd's."""
         self.registry = _Registry()
         self.tally = Tally()
         self.registry.register(self.tally)
@@ -106,11 +99,7 @@ class Metrics:
         topics: Iterable[str],
         schedules: Iterable[str],
     ) -> None:
-        """Show declared names from 0 on; `commands`: types with their queues.
-
-        Prometheus sees no increase in a series that begins at 1, so the first count would be
-        missed.
-        """
+        """Show names from 0 on: Prometheus sees no increase in a series that begins at 1."""
         for type_ in events:
             self.tally.declare("event", type_)
         for type_, queue in commands.items():
@@ -124,7 +113,6 @@ class Metrics:
                 self.schedule_runs.labels(schedule, outcome)
 
     def _make_waiting(self) -> None:
-        """Metrics of waiting rows, and of causes that hold them back."""
         self.event_backlog = self._gauge(
             "inboxd_event_backlog_rows", "Unsettled events.", *EventBacklog._fields[:-3]
         )
@@ -231,7 +219,6 @@ class Metrics:
         )
 
     def _make_pages(self) -> None:
-        """Metrics of claims, handlers and settlements."""
         self.wakeups = self._counter(
             "inboxd_wakeups",
             "Wake-ups of a processor to look for rows, by cause: notify, poll, timer, sweep or "
@@ -255,7 +242,6 @@ class Metrics:
         )
 
     def _make_lines(self) -> None:
-        """Metrics of sequential and batch topics."""
         self.blocked_lines = self._gauge(
             "inboxd_blocked_lines",
             "Ordering keys of sequential topics that are blocked: by a dead letter, a retry, or an "
@@ -291,7 +277,6 @@ class Metrics:
         )
 
     def _make_care(self) -> None:
-        """Metrics of maintenance, and of workers that died."""
         self.reaped = self._counter(
             "inboxd_reaped",
             "Dead workers, commands taken back from them, and stalled sessions that were ended.",
@@ -422,7 +407,6 @@ class Metrics:
         self.ignored.labels(type_).inc(count)
 
     def show_backlog(self, events: list[EventBacklog], commands: list[CommandBacklog]) -> None:
-        """Replace the shown backlog; samples bound its size."""
         kept = [each for each in events if each.state == "kept"]
         late = [each for each in events if each.state != "kept" and not each.breaker]
         due = [each for each in commands if not each.breaker]
@@ -434,7 +418,6 @@ class Metrics:
         _replace(self.breaker_age, _waiting(*events, *commands))
 
     def show_schedules(self, sent: Mapping[str, datetime]) -> None:
-        """Replace the shown schedules: the time of the last run of each."""
         _replace(self.schedule_success, [((name,), at.timestamp()) for name, at in sent.items()])
 
     def show_blocked(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
@@ -470,7 +453,6 @@ class Metrics:
 
 
 def _from_zero(counter: Counter, *values: str) -> None:
-    """Show a counter with one label at 0 for each known value."""
     for value in values:
         counter.labels(value)
 
@@ -493,7 +475,6 @@ def _waiting(*lanes: EventBacklog | CommandBacklog) -> list[tuple[tuple[str], fl
 
 
 def _show_blocked(keys: Gauge, age: Gauge, blocked: Iterable[tuple[str, str, int, float]]) -> None:
-    """Replace the blocked keys: (queue or topic, held_by, keys, seconds of the oldest)."""
     shown = sorted(blocked, key=lambda each: -each[3])[:MAX_LANES]
     _replace(keys, [((name, held_by), count) for name, held_by, count, _ in shown])
     _replace(age, [((name, held_by), oldest) for name, held_by, _, oldest in shown])

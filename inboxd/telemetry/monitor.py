@@ -1,11 +1,9 @@
 """The loop monitor: detects from its own thread that the event loop is blocked, and by which code.
 
-Owns the beat of the event loop, and the decision. Promises one warning for each blockage, with the
-handler and the line of code, and one call of `on_stall` past the limit. A process that was stopped
-as a whole (SIGSTOP, a paused machine) has not stalled: only time in which the monitor's thread ran
-counts.
-Known limit: C code that holds the interpreter's lock stops this thread, too; the service manager's
-watchdog covers that. *See:* `daemon/process.py`, whose process a stall ends.
+Promises one warning for each blockage, with the handler and the line of code, and one call of
+`on_stall` past the limit. Only time in which the monitor's thread ran counts (not a SIGSTOP). Known
+limit: C code that holds the interpreter's lock stops this thread, too; the service manager's
+watchdog covers that.
 """
 
 import asyncio
@@ -28,16 +26,12 @@ _log = get_logger(__name__)
 
 
 class Running(NamedTuple):
-    """The current work of a task, set by the executor."""
-
     kind: str
     type: str
     id: int
 
 
 class LoopState(Enum):
-    """The verdict of a look at the beat."""
-
     FINE = auto()
     BLOCKED = auto()
     STALLED = auto()
@@ -47,7 +41,6 @@ class Blockage:
     """The pure decision: how long the beat has stood still; each limit is reported once."""
 
     def __init__(self, warn_after: float, stall_after: float) -> None:
-        """Report a blockage, and later a stall, after these seconds without a beat."""
         self.seconds = 0.0
         self._bounds = ((stall_after, LoopState.STALLED), (warn_after, LoopState.BLOCKED))
         self._beats = -1
@@ -79,10 +72,9 @@ class LoopMonitor:
         on_lag: Callable[[float], None],
         warn_after: float = WARN_AFTER,
     ) -> None:
-        """Prepare; times in seconds.
+        """`on_stall` is called in the monitor's thread, and should end the process.
 
-        `on_stall` is called in the monitor's thread with a description, and should end the process;
-        `on_lag` in the loop, ten times a second, with the beat's lateness.
+        `on_lag` is called in the loop, ten times a second, with the beat's lateness in seconds.
         """
         self.running: dict[asyncio.Task[object] | None, Running] = {}
         self._blockage = Blockage(warn_after, stall_timeout)
@@ -109,7 +101,6 @@ class LoopMonitor:
             thread.join(timeout=1)
 
     def types(self) -> Counter[str]:
-        """The types of running handlers, with their numbers."""
         return Counter(each.type for each in self.running.values())
 
     def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:

@@ -1,9 +1,4 @@
-"""Metrics of relays.
-
-Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises: labels have few values: the relays and brokers of the settings. A relay's backlog is its
-topic's backlog. *See:* `inboxd/events/relays/page.py`, which counts.
-"""
+"""Metrics of relays, by relay and broker; a relay's backlog is that of its topic."""
 
 from collections.abc import Iterable
 
@@ -52,12 +47,10 @@ class RelayMetrics:
             self._confirms.labels(broker)
 
     def published(self, relay: str, events: int) -> None:
-        """Count events that were confirmed."""
         if events:
             self._published.labels(relay).inc(events)
 
     def refused(self, relay: str, *, unroutable: bool) -> None:
-        """Count an event that was refused."""
         self._refused.labels(relay, _REASONS[0] if unroutable else _REASONS[1]).inc()
 
     def lost(self, relay: str) -> None:
@@ -65,5 +58,4 @@ class RelayMetrics:
         self._lost.labels(relay).inc()
 
     def confirmed(self, broker: str, seconds: float) -> None:
-        """Measure the confirmation of messages that were sent together."""
         self._confirms.labels(broker).observe(seconds)

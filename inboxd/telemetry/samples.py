@@ -1,10 +1,7 @@
 """Metrics of samples: their age, and the rows that have arrived.
 
-Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises that the age grows by itself, also while no worker takes samples, and that no clock of this
-machine is compared with the database's: the age is the database's when the sample was read, plus
-the time that has passed since then.
-*See:* `inboxd/maintenance/samples.py`, which shows them.
+Promises that the age grows by itself, also while no worker takes samples, and that clocks are not
+compared: it is the database's age at the reading, plus the time that has passed since then.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +13,6 @@ from prometheus_client.registry import Collector
 
 
 class SampleMetrics(Collector):
-    """The age of the newest sample, and the rows that were written by then."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         """Until the first sample, the age counts from now."""
         self._taken = monotonic()
@@ -36,7 +31,6 @@ class SampleMetrics(Collector):
         self._written = written
 
     def describe(self) -> Iterator[CounterMetricFamily]:
-        """Name the metric without its values, for the registration."""
         yield CounterMetricFamily(
             "inboxd_arrivals",
             "Events (counted in each topic) and commands that producers and workers have inserted, "
@@ -45,7 +39,6 @@ class SampleMetrics(Collector):
         )
 
     def collect(self) -> Iterator[Metric]:
-        """The rows that have arrived, by kind."""
         for family in self.describe():
             for kind, rows in self._written.items():
                 family.add_metric((kind,), rows)

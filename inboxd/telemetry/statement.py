@@ -39,6 +39,5 @@ class StatementMetrics:
         self._age.set(float("nan") if age is None else age)
 
     def hide(self) -> None:
-        """Hide the metrics, when another worker leads."""
         self._findings.clear()
         self._age.set(float("nan"))

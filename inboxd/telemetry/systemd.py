@@ -1,8 +1,7 @@
 """Notifications to the service manager: ready, reloading, stopping, status, and the watchdog.
 
-Owns systemd's notification protocol (`sd_notify`). Promises that the daemon runs the same without a
-service manager, and that the watchdog is fed only while the process is healthy.
-Known limit: Unix datagram sockets only, path or abstract; no vsock.
+Promises that the watchdog is fed only while the process is healthy. Known limit: Unix datagram
+sockets only, path or abstract; no vsock.
 """
 
 import os
@@ -17,7 +16,6 @@ class Notifier:
     """Sends states to `$NOTIFY_SOCKET`; without one, every call does nothing."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Read the socket's address, and the watchdog's interval."""
         address = environ.get("NOTIFY_SOCKET", "")
         # "@name" is an abstract socket, whose real name begins with a zero byte.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
@@ -32,7 +30,6 @@ class Notifier:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Report that the process drains."""
         self._send("STOPPING=1")
 
     def status(self, text: str) -> None:

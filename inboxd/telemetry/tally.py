@@ -1,11 +1,8 @@
 """The tally: counts of handled rows, at the price of three list appends for each.
 
-Owns the per-row counts, durations and latencies, and shows them twice: to Prometheus (it is a
-collector) and as statistics for the database. Promises that `add` costs well under a microsecond,
-so that 60,000 rows/s can afford it, and that its memory is bounded: types come from producers, so
-beyond `MAX_SERIES` undeclared ones, further types are counted together as `(other)`; so are lanes
-that are new after as many between two drains, and tenants without a place. Times of counts come
-from a clock that is never set.
+Promises that `add` costs well under a microsecond, so that 60,000 rows/s can afford it, and that
+its memory is bounded: beyond `MAX_SERIES` undeclared types, further types are counted together as
+`(other)`; so are lanes that are new after as many between two drains, and tenants without a place.
 Known limits: it belongs to the event loop's thread; a row counts when it is folded, some seconds
 later; statistics that are not drained are dropped, the oldest first.
 """
@@ -65,11 +62,7 @@ class StatisticKey(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """Executions for the database: their number and durations.
-
-    run: of the handler. wait: since they were due. completion: from their creation to their
-    success. A count that is not of executions, such as `ignored`, has none of these.
-    """
+    """wait: since they were due. completion: from creation to success. None: no executions."""
 
     key: StatisticKey
     rows: int
@@ -108,8 +101,6 @@ class _Histogram:
 
 
 class _Sums:
-    """The sums of which a `Statistic` is made."""
-
     __slots__ = ("completion", "rows", "run", "wait")
 
     def __init__(self) -> None:
@@ -165,7 +156,6 @@ class Tally(Collector):
         self._lanes: set[tuple[str, str]] = set()
 
     def limit_tenants(self, most: int) -> None:
-        """Count at most this many tenants by name."""
         self.most_tenants = most
         self._room = min(most, MAX_NEW_TENANTS)
 
@@ -196,11 +186,7 @@ class Tally(Collector):
         after: After = "",
         tenant: str | None = None,
     ) -> None:
-        """Count one execution; times in seconds.
-
-        duration: of the handler. latency, age: since it was due, and since its creation, at the
-        claim. lane: its topic or queue.
-        """
+        """Times in seconds. latency, age: at the claim, since it was due and was created."""
         if tenant is not None and tenant not in self._tenants:
             tenant = self.place_of(tenant)
         key = (kind, lane, type, outcome, after, tenant)
@@ -245,7 +231,6 @@ class Tally(Collector):
         self._failures[key] += 1
 
     def fold(self) -> None:
-        """Fold the added samples into the totals."""
         samples, self._samples, self._unfolded = self._samples, {}, 0
         now = self.clock()
         counted_at = now - now % PERIOD
@@ -329,12 +314,10 @@ class Tally(Collector):
         sums.add(counted)
 
     def describe(self) -> Iterator[Metric]:
-        """Name the metrics without their values, for the registration."""
         counters, histograms = _families()
         yield from (*counters.values(), *histograms.values())
 
     def collect(self) -> Iterator[Metric]:
-        """Show the totals to Prometheus."""
         self.fold()
         counters, histograms = _families()
         for key, rows in self._rows.items():

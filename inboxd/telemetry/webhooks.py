@@ -1,9 +1,4 @@
-"""Metrics of webhooks that come in.
-
-Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises: labels have few values: the sources of the settings, and "" for a request to an unknown
-source. *See:* `inboxd/inbound/application.py`, which counts.
-"""
+"""Metrics of webhooks that come in; labels are the sources, and "" for an unknown source."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -26,8 +21,6 @@ REASONS = (
 
 
 class SpoolGauges(Protocol):
-    """The state of a spool for its gauges."""
-
     @property
     def waiting(self) -> int: ...
     @property
@@ -43,8 +36,6 @@ class SpoolGauges(Protocol):
 
 
 class WebhookMetrics:
-    """The metrics of the receiver."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "inboxd_webhook_requests",
@@ -147,7 +138,6 @@ class WebhookMetrics:
         self._in_flight_bytes.set_function(size)
 
     def watch_spool(self, state: Callable[[], SpoolGauges]) -> None:
-        """Show a spool, read at each scrape."""
         self._spooled.set_function(lambda: state().waiting)
         self._spool_bytes.set_function(lambda: state().bytes)
         self._spool_quota.set_function(lambda: state().quota)
@@ -164,14 +154,12 @@ class WebhookMetrics:
             self._held_since.labels(source).set(since.timestamp())
 
     def accepted(self, source: str, outcome: str) -> None:
-        """Count a request that was answered with a success."""
         (self._outcomes.get((source, outcome)) or self._outcome(source, outcome)).inc()
         if source not in self._last:
             self._success.labels(source).set_function(lambda: self._last[source])
         self._last[source] = time.time()
 
     def refused(self, source: str, reason: str) -> None:
-        """Count a request that was not accepted."""
         self._outcome(source, "refused").inc()
         self._refused.labels(source, reason).inc()
 
@@ -180,7 +168,6 @@ class WebhookMetrics:
         self._outcome(source, "failed").inc()
 
     def written(self, receipts: int, seconds: float) -> None:
-        """Measure a page that was committed."""
         self._page.observe(receipts)
         self._commit.observe(seconds)
 

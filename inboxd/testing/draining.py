@@ -32,8 +32,7 @@ from inboxd.registry.plugins import default_policy
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
 from inboxd.store import testing as store
-from inboxd.store.connections import Connection
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.monitor import LoopMonitor, Running
 
@@ -50,7 +49,7 @@ _PROCESSES = 2
 async def drain(
     settings: Settings,
     registry: Registry,
-    connection: Connection,
+    session: Session,
     *,
     within: float,
     time: Callable[[], datetime],
@@ -58,13 +57,12 @@ async def drain(
 ) -> Sequence[Running] | None:
     """Run a worker until no row is due; after `within` seconds, return the handlers still running.
 
-    connection: to look for due rows; time: for `ctx.now()`; resources: in place of the lifespans'
+    session: to look for due rows; time: for `ctx.now()`; resources: in place of the lifespans'
     own; other lifespans are opened. Raises DrainTimeout for a hook that does not end.
     """
     clock.set(time)
     monitor = LoopMonitor(stall_timeout=within, on_stall=_nothing, on_lag=_nothing)
     metrics = Metrics(version("inboxd"))
-    sql = Statements(settings.database.schema_name)
     running: Sequence[Running] | None = None
     ready: WorkerInfo | None = None
     try:
@@ -92,7 +90,7 @@ async def drain(
                         hooks.start(ready)
                         with anyio.move_on_after(within) as scope:
                             await _until_drained(
-                                incarnation, partial(_may_run, incarnation, connection, sql)
+                                incarnation, partial(_may_run, incarnation, session)
                             )
                         if scope.cancelled_caught:
                             running = list(monitor.running.values())
@@ -147,9 +145,9 @@ async def _until_at_rest(incarnation: Incarnation) -> bool:
         await anyio.sleep(_LOOK_SECONDS)
 
 
-async def _may_run(incarnation: Incarnation, connection: Connection, sql: Statements) -> bool:
+async def _may_run(incarnation: Incarnation, session: Session) -> bool:
     """Whether a row is due that this worker would run if other sessions did not hold it back."""
-    rows = await store.due(connection, sql)
+    rows = await store.due(session)
     return any(incarnation.serves(row["kind"], row["lane"], row["type"]) for row in rows)
 
 

@@ -40,8 +40,8 @@ from inboxd.settings import Settings
 from inboxd.settings.wording import problem
 from inboxd.store import controls, partitions
 from inboxd.store import testing as store
-from inboxd.store.connections import Connection, connect
-from inboxd.store.statements import Statements
+from inboxd.store.connections import Connection
+from inboxd.store.session import Session, connect
 from inboxd.telemetry import logs
 from inboxd.testing.drained import Drained, Stored, failures, overdue, sorted_out, still_due
 from inboxd.testing.draining import drain
@@ -94,13 +94,12 @@ class TestInbox:
         self.dsn = dsn
         self._settings = _settings(dsn, settings)
         self._registry = configured(plugins, self._settings)
-        self._sql = Statements(self._settings.database.schema_name)
         self._resources = resources
         self._client = Inbox(self._settings.database.schema_name)
         self._travelled = timedelta()
         self._loop = LoopThread()
         try:
-            self._connection = self._loop.run(self._open)
+            self._session = self._loop.run(self._open)
         except BaseException:
             self._loop.close()
             raise
@@ -111,7 +110,7 @@ class TestInbox:
     def close(self) -> None:
         """Close the connection to the database."""
         if not self._loop.stuck:
-            self._loop.run(self._connection.close)
+            self._loop.run(self._session.connection.close)
         self._loop.close()
 
     # ------------------------------------------------------------------------------------ writing
@@ -265,34 +264,34 @@ class TestInbox:
 
     def execute(self, sql: str, *arguments: object) -> str:
         """Run a statement in the database (several without arguments), and commit it."""
-        return self._loop.run(lambda: self._connection.execute(sql, *arguments))
+        return self._loop.run(lambda: self._session.connection.execute(sql, *arguments))
 
     def fetch(self, sql: str, *arguments: object) -> Sequence[Record]:
         """Return the rows of a query."""
-        return self._loop.run(lambda: self._connection.fetch(sql, *arguments))
+        return self._loop.run(lambda: self._session.connection.fetch(sql, *arguments))
 
     def fetchval(self, sql: str, *arguments: object) -> Any:
         """Return the first value of a query's first row."""
-        return self._loop.run(lambda: self._connection.fetchval(sql, *arguments))
+        return self._loop.run(lambda: self._session.connection.fetchval(sql, *arguments))
 
     # ----------------------------------------------------------------------------- in the loop's
 
-    async def _open(self) -> Connection:
-        connection = await connect(self._settings.database, "test", plans={})
-        declaration = WorkerDeclaration(self._sql, self._settings, self._registry)
-        begin = partial(connection.transaction, isolation="read_committed")
-        await declare(connection, begin, declaration)
-        return connection
+    async def _open(self) -> Session:
+        session = await connect(self._settings.database, "test", plans={})
+        declaration = WorkerDeclaration(self._settings, self._registry)
+        begin = partial(session.transaction, isolation="read_committed")
+        await declare(session, begin, declaration)
+        return session
 
     def _write(self, write: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
-        return self._loop.run(lambda: write(self._connection))
+        return self._loop.run(lambda: write(self._session.connection))
 
     async def _drain(self, within: float) -> tuple[Drained, str | None, datetime]:
         before = {(row.kind, row.id): row for row in await self._rows()}
         running = await drain(
             self._settings,
             self._registry,
-            self._connection,
+            self._session,
             within=within,
             time=self.now,
             resources=self._resources,
@@ -300,28 +299,28 @@ class TestInbox:
         drained = sorted_out(before, await self._rows())
         if running is None:
             return drained, None, self.now()
-        rows = await controls.read(self._connection, self._sql)
+        rows = await controls.read(self._session)
         paused = {(row["kind"], row["name"]) for row in rows}
         late = overdue(within, running, still_due(drained, self._registry, paused, self.now()))
         return drained, late, self.now()
 
     async def _travel(self, seconds: float | None, to: datetime | None) -> datetime:
-        if not await store.has_clock(self._connection):
+        if not await store.has_clock(self._session):
             raise UsageError(
                 "This database has the server's clock, which cannot be moved: let the fixture "
                 "`inboxd_database` make it."
             )
-        travelled = await store.travel(self._connection, seconds, to)
+        travelled = await store.travel(self._session, seconds, to)
         self._travelled = timedelta(seconds=travelled.seconds)
-        await partitions.make(self._connection, self._sql, _HISTORY_DAYS)
+        await partitions.make(self._session, _HISTORY_DAYS)
         return travelled.now
 
     async def _events(self, type_: str | None) -> list[StoredEvent]:
-        texts = await store.rows(self._connection, self._sql, "events", type_)
+        texts = await store.rows(self._session, "events", type_)
         return [StoredEvent.model_validate_json(text) for text in texts]
 
     async def _commands(self, type_: str | None) -> list[StoredCommand]:
-        texts = await store.rows(self._connection, self._sql, "commands", type_)
+        texts = await store.rows(self._session, "commands", type_)
         return [StoredCommand.model_validate_json(text) for text in texts]
 
     async def _rows(self) -> list[Stored]:

@@ -25,9 +25,8 @@ from inboxd.errors import DatabaseError, UsageError
 from inboxd.model.misfit import in_other_words
 from inboxd.settings import Database
 from inboxd.store import testing as store
-from inboxd.store.connections import Connection, connect
 from inboxd.store.plugin_migrations import migrate
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session, connect
 from inboxd.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -59,8 +58,8 @@ class TestDatabase:
         self.server.loop.run(partial(self._execute, sql, *arguments))
 
     async def _execute(self, sql: str, *arguments: object) -> None:
-        async with store.open_connection(settings_of(self.dsn)) as connection:
-            await connection.execute(sql, *arguments)
+        async with store.open_session(settings_of(self.dsn)) as session:
+            await session.connection.execute(sql, *arguments)
 
 
 class TestServer:
@@ -74,7 +73,7 @@ class TestServer:
         self._settings = settings_of(dsn)
         self._own = own
         self.loop = LoopThread()
-        self._connection: Connection | None = None
+        self._session: Session | None = None
 
     def dsn(self, database: str) -> str:
         """The URL of a database of the server."""
@@ -91,58 +90,56 @@ class TestServer:
     def copy(self, template: TestDatabase) -> TestDatabase:
         """Copy the template to a new database. Raises DatabaseError."""
 
-        async def copy(connection: Connection) -> TestDatabase:
-            return await self._create(connection, template.name)
+        async def copy(session: Session) -> TestDatabase:
+            return await self._create(session, template.name)
 
         return self._run(copy)
 
     def drop(self, database: TestDatabase) -> None:
         """Drop a database, also if it has connections."""
-        self._run(lambda connection: store.drop(connection, database.name))
+        self._run(lambda session: store.drop(session, database.name))
 
     def close(self) -> None:
         """Close the connection to the server."""
-        if self._connection is not None:
-            self.loop.run(self._connection.close)
+        if self._session is not None:
+            self.loop.run(self._session.connection.close)
         self.loop.close()
 
-    def _run(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+    def _run(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         async def run() -> T:
-            if self._connection is None or self._connection.is_closed():
-                self._connection = await connect(
+            if self._session is None or self._session.connection.is_closed():
+                self._session = await connect(
                     self._settings, "test", plans={"statement_timeout": "0", **_TURNS}
                 )
-            return await work(self._connection)
+            return await work(self._session)
 
         return self.loop.run(run)
 
-    async def _make_template(
-        self, plugins: Collection[str], connection: Connection
-    ) -> TestDatabase:
-        who = await store.may_create(connection)
+    async def _make_template(self, plugins: Collection[str], session: Session) -> TestDatabase:
+        who = await store.may_create(session)
         if not who["may"]:
             raise DatabaseError(
                 f"The role {who['role']!r} is not allowed to create databases, but each test needs "
                 f"its own: run ALTER ROLE {who['role']} CREATEDB as a superuser, or leave the DSN "
                 "out and `pip install 'inboxd[embedded]'`."
             )
-        async with store.alone(connection):
-            template = await self._create(connection, "template0")
+        async with store.alone(session):
+            template = await self._create(session, "template0")
             try:
                 settings = settings_of(template.dsn)
-                async with store.open_connection(settings) as inside:
+                async with store.open_session(settings) as inside:
                     await store.make_clock(inside)
                 await migrate(settings, plugins)
-                async with store.open_connection(settings) as inside:
-                    await store.follow_clock(inside, Statements(settings.schema_name))
+                async with store.open_session(settings) as inside:
+                    await store.follow_clock(inside)
             except BaseException:
-                await store.drop(connection, template.name)
+                await store.drop(session, template.name)
                 raise
         return template
 
-    async def _create(self, connection: Connection, template: str) -> TestDatabase:
+    async def _create(self, session: Session, template: str) -> TestDatabase:
         name = f"inboxd_test_{uuid4().hex[:12]}"
-        await store.create(connection, name, template, by_file=self._own)
+        await store.create(session, name, template, by_file=self._own)
         return TestDatabase(name, self.dsn(name), self)
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from inboxd.model.durations import Durations
 from inboxd.store import samples, statistics
-from inboxd.store.connections import Connection
 from inboxd.store.samples import Sample
+from inboxd.store.session import Session
 from inboxd.telemetry.tally import Kind, Statistic, StatisticKey
 from tests.support.databases import Database
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.sampled import counted
 
 # Kind, lane, type, rows a minute, seconds a row.
@@ -37,12 +37,12 @@ _MINUTES = 62
 async def fill(database: Database) -> None:
     """Write the school into an empty inbox."""
     await database.execute(Path(__file__).with_name("school.sql").read_text())
-    async with daemon_session(database) as connection:
-        await _write_statistics(connection)
-        await _write_samples(connection)
+    async with daemon_session(database) as session:
+        await _write_statistics(session)
+        await _write_samples(session)
 
 
-async def _write_statistics(connection: Connection) -> None:
+async def _write_statistics(session: Session) -> None:
     written = [
         _statistic(*done, minute) for minute in range(_MINUTES) for done in _DONE if done[3] > 1
     ]
@@ -58,7 +58,7 @@ async def _write_statistics(connection: Connection) -> None:
         for minute in (3, 9, 17, 24, 25, 26, 41)
         for outcome, more in (("failed", 1), ("retried", 4))
     ]
-    await statistics.write(connection, SQL, [*written, *failed], lambda: 0.0)
+    await statistics.write(session, [*written, *failed], lambda: 0.0)
 
 
 def _statistic(
@@ -72,10 +72,10 @@ def _statistic(
     return Statistic(key, rows, took, waited, took)
 
 
-async def _write_samples(connection: Connection) -> None:
+async def _write_samples(session: Session) -> None:
     """Write one sample for each minute; the newest one agrees with the rows."""
-    counts = await counted(connection)
-    now = await connection.fetchval("select now()")
+    counts = await counted(session)
+    now = await session.connection.fetchval("select now()")
     totals = counts["totals"]
     for minute in range(_MINUTES, -1, -1):
         swing = 0 if minute == 0 else round(90 * math.sin(minute / 6) ** 2)
@@ -92,5 +92,5 @@ async def _write_samples(connection: Connection) -> None:
         ]
         at = now - timedelta(minutes=minute)
         sample = Sample(at, 0.0, {**counts, "commands": lanes, "totals": earlier})
-        async with connection.transaction():
-            await samples.write(connection, SQL, sample, timedelta(0))
+        async with session.transaction():
+            await samples.write(session, sample, timedelta(0))

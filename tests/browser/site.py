@@ -29,7 +29,7 @@ from inboxd.admin.screens.navigation import GROUPS
 from inboxd.admin.screens.pages import SCREENS
 from inboxd.embedded import Server
 from inboxd.settings import Settings
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 from tests.support import Database, ExternalServer
 from tests.support.rows import settings_of
 from tests.support.waiting import patient

@@ -25,7 +25,7 @@ from tests.chaos.fleet import CRASH_LIMIT, Service
 from tests.chaos.schedule import LEASE, Fault, Kind
 from tests.support import Database, eventually
 from tests.support.proxy import Proxy
-from tests.support.rows import SQL, daemon_pool
+from tests.support.rows import daemon_pool
 
 Isolation = Literal["read_committed", "repeatable_read"]
 Do = Callable[[Fault], Coroutine[None, None, None]]
@@ -127,7 +127,7 @@ class Faults:
         async def declared_dead() -> bool:  # each of its acts is a sign of life
             living = await self.database.fetch(_LIVING, fault.target)
             return None not in [
-                await workers.declare_dead(pool, SQL, row["id"], row["heartbeat"], CRASH_LIMIT)
+                await workers.declare_dead(pool, row["id"], row["heartbeat"], CRASH_LIMIT)
                 for row in living
             ]
 

@@ -7,7 +7,6 @@ recorded in the transaction that moves the schedule.
 import json
 import random
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import anyio
@@ -20,7 +19,7 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from tests.chaos.fleet import SCHEDULES, catches_up, schedule
 from tests.support import Database
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 _PAUSES = (0.2, 1.0)
 _AT_ONCE = 30
@@ -60,17 +59,16 @@ class Operator:
         began = anyio.current_time()
         while not self._stopping:
             try:
-                async with daemon_session(self._database) as connection:
+                async with daemon_session(self._database) as session:
                     while not self._stopping:
-                        await self._move_schedules(connection, anyio.current_time() - began)
-                        await self._mend(connection)
+                        await self._move_schedules(session, anyio.current_time() - began)
+                        await self._mend(session)
                         # A person's pace, not a wait.
                         await anyio.sleep(self._chance.uniform(*_PAUSES))
             except (*LOST, asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError):
                 await anyio.sleep(_PAUSES[0])  # another fault came first
 
-    async def _mend(self, connection: "asyncpg.Connection[Any]") -> None:
-        session = Session(connection, SQL)
+    async def _mend(self, session: Session) -> None:
         for table in _TABLES:
             if self._chance.random() < 0.1:
                 # Including rows that are not mended: they fail again.
@@ -79,9 +77,9 @@ class Operator:
                     session, table, "replay", unmended, _TERMS
                 )
                 continue
-            dead = await connection.fetch(_DEAD.format(table=table), _AT_ONCE)
+            dead = await session.connection.fetch(_DEAD.format(table=table), _AT_ONCE)
             tokens: list[UUID] = [row["token"] for row in dead]
-            await connection.execute(
+            await session.connection.execute(
                 "insert into chaos_mended select unnest($1::uuid[]) on conflict do nothing", tokens
             )
             for row in dead:
@@ -91,26 +89,28 @@ class Operator:
                     continue  # replayed meanwhile: the answer was lost
                 self.mended += 1
 
-    async def _move_schedules(self, connection: "asyncpg.Connection[Any]", seconds: float) -> None:
+    async def _move_schedules(self, session: Session, seconds: float) -> None:
         while self._moves and self._moves[0][0] <= seconds:
             place = self._moves[0][1]
             first = self._chance.randint(*_FIRST_YEARS)
-            if not await self._move(connection, place, first):
+            if not await self._move(session, place, first):
                 return  # no worker has declared it yet
             self._moves.pop(0)
 
-    async def _move(self, connection: "asyncpg.Connection[Any]", place: int, first: int) -> bool:
+    async def _move(self, session: Session, place: int, first: int) -> bool:
         """Whether it is moved, now or by an earlier call whose answer was lost."""
         name, this_year = schedule(place), datetime.now(UTC).year
         years = range(first if catches_up(place) else this_year, this_year + 1)
-        async with connection.transaction():
-            tag = await connection.execute(_MOVE, name, datetime(first, 1, 1, tzinfo=UTC))
+        async with session.transaction():
+            tag = await session.connection.execute(_MOVE, name, datetime(first, 1, 1, tzinfo=UTC))
             if tag == "UPDATE 1":
-                await connection.executemany(
+                await session.connection.executemany(
                     "insert into chaos_produced (kind, script) values ('due', $1::text::jsonb)",
                     [(json.dumps({"story": f"{name}@{y}-01-01T00:00:00Z"}),) for y in years],
                 )
                 return True
         return bool(
-            await connection.fetchval("select count(*) from inboxd.schedules where name = $1", name)
+            await session.connection.fetchval(
+                "select count(*) from inboxd.schedules where name = $1", name
+            )
         )

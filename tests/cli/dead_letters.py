@@ -12,7 +12,7 @@ import asyncpg
 
 from inboxd.store.session import Session
 from tests.support import Database
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 Sql = Callable[..., list[asyncpg.Record]]
 
@@ -70,5 +70,5 @@ def audited(sql: Sql) -> list[tuple[str, str, int]]:
 
 async def operator(database: Database, act: Callable[[Session], Awaitable[Any]]) -> Any:
     """Run a function with a session of its own."""
-    async with daemon_session(database) as connection:
-        return await act(Session(connection, SQL))
+    async with daemon_session(database) as session:
+        return await act(session)

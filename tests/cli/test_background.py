@@ -10,7 +10,7 @@ import pytest
 from inboxd import operations
 from inboxd.errors import Conflict, NotFound
 from inboxd.operations import OrderTerms, Selection
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
 from tests.cli.conftest import Cli
 from tests.cli.dead_letters import (
     Sql,
@@ -25,7 +25,7 @@ from tests.cli.dead_letters import (
 from tests.support import Database
 from tests.support.bulk_actions import ordered, steps
 from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 BACKGROUND = ("--background", "--delay", "0s")
 
@@ -402,11 +402,11 @@ async def test_concurrent_orders_do_not_exceed_the_limit(
             await operator(database, order)
 
     async with (
-        daemon_session(database) as connection,
+        daemon_session(database) as session,
         anyio.create_task_group() as tasks,
-        connection.transaction(),
+        session.transaction(),
     ):
-        await order(Session(connection, SQL))
+        await order(session)
         tasks.start_soon(second)
         await lock_awaited(database)
     assert await database.fetchval("SELECT count(*) FROM inboxd.actions") == 1
@@ -482,6 +482,6 @@ async def test_viewers_cannot_see_selection_and_note_of_an_order(
         assert (one["selection"], one["note"], one["status"]) == (None, None, "scheduled")
     finally:
         await database.execute(f"DROP ROLE {name}")
-    async with daemon_session(database) as connection:
-        seen = await operations.one_order(Session(connection, SQL), id_)
+    async with daemon_session(database) as session:
+        seen = await operations.one_order(session, id_)
     assert (seen["selection"], seen["note"]) == ({"type": "a.b"}, "canary")

@@ -11,7 +11,8 @@ from inboxd import operations
 from inboxd.operations.bulk import match_of
 from inboxd.operations.bulk_orders import statuses_of
 from inboxd.store import operations as store
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from tests.cli.conftest import Cli
 from tests.cli.dead_letters import Sql, audited, dead, statuses

@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli
 from tests.cli.dead_letters import Sql, audited, dead, insert, operator, run
 from tests.support import Database
 from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, daemon_session, join
+from tests.support.rows import daemon_session, join
 from tests.support.verdicts import safety
 
 EXACT = '{"big": 12345678901234567890123, "long": 0.10000000000000000001}'
@@ -145,7 +145,7 @@ def test_edit_during_a_claim_is_refused(database: Database, sql: Sql) -> None:
             transaction = worker.transaction()
             await transaction.start()
             lane = Lane(("default", "a.b", 0))
-            taken = await commands.claim(worker, SQL, me, {"default": 1}, [lane], 1)
+            taken = await commands.claim(worker, me, {"default": 1}, [lane], 1)
             assert [row["id"] for row in taken] == [id_]
             group.start_soon(edit)
             await lock_awaited(database, 1)

@@ -13,7 +13,7 @@ from inboxd.store import erase
 from tests.cli.conftest import Cli
 from tests.support import Database
 from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 Sql = Callable[..., list[asyncpg.Record]]
 
@@ -39,7 +39,7 @@ def settled(sql: Sql, cli: Cli, database: Database) -> None:
 
     async def settle() -> None:
         async with daemon_session(database) as session:
-            await session.execute(SQL["settle_events"], events, [0.1] * len(events), None)
+            await session.execute("settle_events", events, [0.1] * len(events), None)
 
     anyio.run(settle)
     assert cli("commands", "cancel", *(row["id"] for row in sql(_COMMANDS, "pending"))).code == 0
@@ -224,7 +224,7 @@ def test_erasure_waits_for_a_locked_line(
 
     async def erase() -> int:
         async with daemon_session(database) as session, session.transaction():
-            await session.execute(SQL["hold_buckets"], [row["topic"]], [row["bucket"]])
+            await session.execute("hold_buckets", [row["topic"]], [row["bucket"]])
             done = await anyio.to_thread.run_sync(cli, "erase", *USER, "--yes", "--unsettled")
             return done.code
 
@@ -251,7 +251,7 @@ def test_row_replayed_during_an_erasure_is_not_cancelled(
                 codes.append((await anyio.to_thread.run_sync(cli, "erase", *USER, "--yes")).code)
 
             async with session.transaction():
-                await session.execute(
+                await session.connection.execute(
                     "update inboxd.commands set status = 'pending' where id = $1", row["id"]
                 )
                 tasks.start_soon(run)

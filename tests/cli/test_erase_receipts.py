@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli
 from tests.inbound.calls import Knock
 from tests.support import Database
 from tests.support.receipts import receipt, receive, received, release
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 Sql = Callable[..., list[Any]]
 USER = ("--entity-type", "user", "--entity-id", "42")
@@ -47,7 +47,7 @@ def test_receipts_of_erased_events_are_erased(cli: Cli, sql: Sql, database: Data
 
     async def settle() -> None:
         async with daemon_session(database) as session:
-            await session.execute(SQL["settle_events"], ids, [0.1] * 3, None)
+            await session.execute("settle_events", ids, [0.1] * 3, None)
 
     anyio.run(settle)
     assert cli("erase", *USER, "--yes").code == 0

@@ -11,7 +11,7 @@ import pytest
 from inboxd.operations import messages
 from tests.cli.conftest import Cli
 from tests.support import Database
-from tests.support.rows import join
+from tests.support.rows import daemon_session, join
 
 Sql = Callable[..., list[Any]]
 
@@ -36,8 +36,8 @@ def worker(database: Database) -> str:
     """Insert the row of a living worker; returns its id."""
 
     async def joined() -> UUID:
-        async with database.connect() as connection:
-            return await join(connection, "w-1")
+        async with daemon_session(database) as session:
+            return await join(session, "w-1")
 
     return str(anyio.run(joined))
 

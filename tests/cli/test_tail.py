@@ -13,7 +13,8 @@ import pytest
 
 from inboxd.operations import read_filter
 from inboxd.operations.tail import Tail
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from tests.support import Database, eventually
 from tests.support.rows import settings_of
 from tests.support.waiting import patient

@@ -126,8 +126,8 @@ LATE = LINES | LANES | TOPICS | {"s//arrived"}
 
 async def late(database: Database) -> tuple[set[str], set[str | None]]:
     """The lanes whose rows have an age, and the breakers that rows wait for."""
-    async with daemon_session(database) as connection:
-        counts = await counted(connection)
+    async with daemon_session(database) as session:
+        counts = await counted(session)
     events, commands = samples.event_backlog(counts), samples.command_backlog(counts)
     seen: list[EventBacklog | CommandBacklog] = [*events, *commands]
     assert sum(each.rows or 0 for each in seen) == 14, seen

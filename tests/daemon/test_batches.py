@@ -13,11 +13,10 @@ from inboxd import operations
 from inboxd.daemon import maintenance
 from inboxd.daemon import worker as worker_inside
 from inboxd.settings import Settings
-from inboxd.store.session import Session
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, eventually
 from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -103,8 +102,8 @@ async def mended(inbox: Inbox) -> AsyncIterator[None]:
 
 async def replay(inbox: Inbox, batch: int) -> int:
     """Replay the dead letters in a batch, as an operator does; return their number."""
-    async with daemon_session(inbox.database) as connection:
-        session, wanted = Session(connection, SQL), operations.Selection(batch=batch)
+    async with daemon_session(inbox.database) as session:
+        wanted = operations.Selection(batch=batch)
         terms = operations.Terms(actor="test")
         return await operations.act_on_all(session, "commands", "replay", wanted, terms)
 
@@ -349,7 +348,9 @@ async def test_a_drained_worker_folds_the_batches_that_it_settled_last(
     member = json.dumps([{"type": "batch.work", "queue": "default"}])
     [sent] = await own.database.fetch("select id from inboxd.send_batch('b', $1)", member)
     async with daemon_session(own.database) as holder, holder.transaction():
-        await holder.execute(f"select from inboxd.batches where id = {sent['id']} for update")
+        await holder.connection.execute(
+            f"select from inboxd.batches where id = {sent['id']} for update"
+        )
         worker = await start_worker()
         await lock_awaited(own.database)
         worker.process.terminate()

@@ -7,10 +7,9 @@ import pytest
 
 from inboxd import operations
 from inboxd.resilience.rules import Mode
-from inboxd.store.session import Session
 from inboxd_testplugin import breaking
 from tests.support import Config, Database, StartWorker, Worker, eventually
-from tests.support.rows import SQL, daemon_session, effects, emit, send
+from tests.support.rows import daemon_session, effects, emit, send
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -73,8 +72,8 @@ async def known(state: int, *workers: Worker, of: str = "target") -> None:
 
 async def force(database: Database, mode: Mode) -> None:
     """Force the breaker, as an operator does."""
-    async with daemon_session(database) as connection:
-        await operations.force_breaker(Session(connection, SQL), "target", mode, actor="ada")
+    async with daemon_session(database) as session:
+        await operations.force_breaker(session, "target", mode, actor="ada")
 
 
 async def settled(database: Database, table: str, count: int) -> None:
@@ -388,8 +387,7 @@ async def test_a_queue_gets_its_breaker_while_the_worker_runs(
     settings.write_text(text)
     worker.process.send_signal(signal.SIGHUP)
     await target.is_("closed", of="of-late")
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         await operations.force_breaker(session, "of-late", "open", actor="ada")
     await known(2, worker, of="of-late")
     await database.execute(

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from inboxd import operations
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from inboxd_testplugin.chunked import TABLES
 from tests.daemon.chunked import chunks, emit, failed, lined_up
 from tests.daemon.inbox import Inbox

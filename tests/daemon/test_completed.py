@@ -12,7 +12,7 @@ from inboxd.operations.overview import completed as read_completed
 from inboxd.store.session import Session
 from tests.daemon.inbox import KINDS, Inbox, Kind
 from tests.support import Config, Worker, eventually
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ def worker_config() -> Config:
 
 
 async def _operate(inbox: Inbox, work: Any, *arguments: Any) -> Any:
-    async with daemon_session(inbox.database) as connection:
-        return await work(Session(connection, SQL), *arguments, actor="ada")
+    async with daemon_session(inbox.database) as session:
+        return await work(session, *arguments, actor="ada")
 
 
 async def _attempted(inbox: Inbox, kind: Kind, row_id: int, attempts: int) -> None:
@@ -118,8 +118,8 @@ async def _old(inbox: Inbox, kind: Kind) -> None:
 
 async def _status(inbox: Inbox, kind: Kind, type_: str) -> dict[str, Any]:
     """The row of `status` for the last hour; that of the last day must be equal."""
-    async with daemon_session(inbox.database) as connection:
-        rows = await read_completed(Session(connection, SQL))
+    async with daemon_session(inbox.database) as session:
+        rows = await read_completed(session)
     hour, day = ([row for row in rows if row["hours"] == hours] for hours in (1, 24))
     assert [each | {"hours": 1} for each in day] == hour
     found = [row for row in hour if (row["kind"], row["type"]) == (kind, type_)]

@@ -7,10 +7,9 @@ import pytest
 from inboxd import operations
 from inboxd.errors import Conflict, NotFound, UsageError
 from inboxd.store.controls import Kind
-from inboxd.store.session import Session
 from tests.daemon.inbox import Inbox
 from tests.support import Config, Database, StartWorker, Worker, eventually, looked_again
-from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send
+from tests.support.rows import create_ledger, daemon_session, effects, emit, send
 from tests.support.verdicts import safety
 from tests.support.waiting import WITHIN
 
@@ -21,15 +20,13 @@ NO_POLL: Config = {"worker": {"poll_interval": "1h"}}
 
 
 async def pause(database: Database, kind: Kind, name: str) -> int:
-    async with daemon_session(database) as connection:
-        return await operations.pause(
-            Session(connection, SQL), kind, name, actor="ada", reason="as told"
-        )
+    async with daemon_session(database) as session:
+        return await operations.pause(session, kind, name, actor="ada", reason="as told")
 
 
 async def resume(database: Database, kind: Kind, name: str) -> int:
-    async with daemon_session(database) as connection:
-        return await operations.resume(Session(connection, SQL), kind, name, actor="bob")
+    async with daemon_session(database) as session:
+        return await operations.resume(session, kind, name, actor="bob")
 
 
 async def known(kind: Kind, *workers: Worker, paused: int = 1) -> None:

@@ -11,11 +11,10 @@ import asyncpg
 import pytest
 
 from inboxd import operations
-from inboxd.store.session import Session
 from tests.daemon.inbox import Inbox, errors_of
 from tests.support import Config, StartWorker, eventually
 from tests.support.endpoints import add, deliveries
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -79,10 +78,8 @@ async def test_an_emitted_event_continues_the_story(inbox: Inbox) -> None:
         assert row["traceparent"] == TRACE
         assert row["tenant"] == "acme"
         assert cause in (None, row["causation_id"])
-    async with daemon_session(inbox.database) as connection:
-        found = await operations.trace(
-            Session(connection, SQL), below[1]["id"], kind="event", rows=50
-        )
+    async with daemon_session(inbox.database) as session:
+        found = await operations.trace(session, below[1]["id"], kind="event", rows=50)
     kinds = {node.member.key: (node.member.type, node.member.lane) for node in found.top.walk()}
     assert found.top.member.uuid == key
     assert kinds["event", below[1]["id"]] == ("emitted.told", "told-two")

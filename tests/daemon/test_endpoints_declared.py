@@ -12,7 +12,7 @@ from inboxd.settings.endpoints import Endpoint
 from inboxd.store import endpoints
 from tests.support import Database, StartWorker, eventually
 from tests.support.endpoints import SECRET, add
-from tests.support.rows import SQL, daemon_session, join
+from tests.support.rows import daemon_session, join
 
 pytestmark = pytest.mark.anyio
 OLD = "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQgb2xk"
@@ -36,8 +36,8 @@ async def the_one(database: Database) -> Any:
 
 
 async def declare(database: Database, found: list[dict[str, Any]]) -> None:
-    async with daemon_session(database) as connection:
-        await endpoints.declare(connection, SQL, found)
+    async with daemon_session(database) as session:
+        await endpoints.declare(session, found)
 
 
 async def test_a_worker_writes_declared_endpoints(
@@ -88,20 +88,20 @@ async def test_endpoints_without_a_worker_for_an_hour_are_disabled(
     database: Database, secret_file: Path
 ) -> None:
     await declare(database, declared(secret_file))
-    async with daemon_session(database) as connection:
-        worker = await join(connection)
+    async with daemon_session(database) as session:
+        worker = await join(session)
         await database.execute("update inboxd.workers set endpoints = '{a}'")
-        assert await endpoints.mark_undeclared(connection, SQL) == []
+        assert await endpoints.mark_undeclared(session) == []
         await database.execute("update inboxd.workers set state = 'stopped' where id = $1", worker)
-        assert await endpoints.mark_undeclared(connection, SQL) == ["a"]
-        assert await endpoints.mark_undeclared(connection, SQL) == [], "reported once"
-        assert await endpoints.disable_undeclared(connection, SQL) == [], (
+        assert await endpoints.mark_undeclared(session) == ["a"]
+        assert await endpoints.mark_undeclared(session) == [], "reported once"
+        assert await endpoints.disable_undeclared(session) == [], (
             "disabled too early: a deploy takes time"
         )
         await database.execute(
             "update inboxd.endpoints set undeclared_at = now() - interval '61 minutes'"
         )
-        assert await endpoints.disable_undeclared(connection, SQL) == ["a"]
+        assert await endpoints.disable_undeclared(session) == ["a"]
     assert (await the_one(database))["disabled_by"] == "settings"
     await declare(database, declared(secret_file))
     row = await the_one(database)

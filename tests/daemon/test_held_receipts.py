@@ -12,7 +12,7 @@ from inboxd.maintenance.receipts import release_held
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.receipts import receipt, receive
-from tests.support.rows import SQL, daemon_pool
+from tests.support.rows import daemon_pool
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def test_receipts_of_sources_without_a_pause_are_released(database: Databa
         " values (gen_random_uuid(), 'r', 'h', 1, '1', '{receiver}')"
     )
     async with daemon_pool(database) as pool:
-        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        context = MaintenanceContext(pool, Metrics("0"), uuid4())
         await release_held(context, {"settings"})
         assert await there(database) == {"free"}
         await database.execute("delete from inboxd.controls")
@@ -52,7 +52,7 @@ async def test_a_source_that_cannot_be_released_delays_no_other(database: Databa
         " execute function refuse()"
     )
     async with daemon_pool(database) as pool:
-        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        context = MaintenanceContext(pool, Metrics("0"), uuid4())
         with pytest.raises(asyncpg.RaiseError):
             await release_held(context, ())
         with safety():

@@ -25,7 +25,7 @@ async def test_one_of_many_simultaneous_candidates_leads(database: Database) -> 
     async with daemon_pool(database, size=8) as pool:
         async with daemon_session(database) as session:
             ids = [await join(session, f"w{n}") for n in range(8)]
-        leaders = [Leadership(MaintenanceContext(pool, SQL, Metrics("0"), id_)) for id_ in ids]
+        leaders = [Leadership(MaintenanceContext(pool, Metrics("0"), id_)) for id_ in ids]
         led: list[Leadership] = []
 
         async def try_to(leader: Leadership) -> None:
@@ -46,7 +46,7 @@ async def test_simultaneous_tasks_of_the_leader_all_lead(database: Database) -> 
         async with daemon_session(database) as session:
             me = await join(session, "one")
         leadership, answers = (
-            Leadership(MaintenanceContext(pool, SQL, Metrics("0"), me)),
+            Leadership(MaintenanceContext(pool, Metrics("0"), me)),
             list[bool](),
         )
 
@@ -62,39 +62,37 @@ async def test_simultaneous_tasks_of_the_leader_all_lead(database: Database) -> 
 async def test_a_stale_read_of_the_lease_does_not_take_it(database: Database) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
-        lease = await session.fetchrow(SQL["read_lease"], "leader", None)
+        lease = await session.fetchrow("read_lease", "leader", None)
         assert lease is not None
-        assert await leases.hold(session, SQL, "leader", two)
-        assert await session.fetchval(SQL["take_lease"], "leader", lease["term"], one) is None
-        assert not await leases.hold(session, SQL, "leader", one)
+        assert await leases.hold(session, "leader", two)
+        assert await session.fetchval("take_lease", "leader", lease["term"], one) is None
+        assert not await leases.hold(session, "leader", one)
 
 
 @pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
 async def test_a_worker_that_ends_loses_leadership(database: Database, state: str) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
-        assert await leases.hold(session, SQL, "leader", one)
-        await session.execute("update inboxd.workers set state = $2 where id = $1", one, state)
-        assert not await leases.hold(session, SQL, "leader", one), (
-            "it must not take the lease again"
+        assert await leases.hold(session, "leader", one)
+        await session.connection.execute(
+            "update inboxd.workers set state = $2 where id = $1", one, state
         )
-        assert await leases.hold(session, SQL, "leader", two)
-        await workers.leave(session, SQL, two)
-        await session.execute("delete from inboxd.workers where id = $1", two)
+        assert not await leases.hold(session, "leader", one), "it must not take the lease again"
+        assert await leases.hold(session, "leader", two)
+        await workers.leave(session, two)
+        await session.connection.execute("delete from inboxd.workers where id = $1", two)
         three = await join(session, "three")
-        assert await leases.hold(session, SQL, "leader", three), (
-            "the lease of a deleted worker is free"
-        )
+        assert await leases.hold(session, "leader", three), "the lease of a deleted worker is free"
 
 
 async def test_newer_code_takes_over_leadership_at_once(database: Database) -> None:
     """Older code does not know all tasks: nothing would be rolled up."""
     async with daemon_session(database) as session:
         old, new = await join(session, "old"), await join(session, "new")
-        await session.execute("update inboxd.workers set code = NULL where id = $1", old)
-        take = partial(leases.hold, session, SQL, from_older=True)
+        await session.connection.execute("update inboxd.workers set code = NULL where id = $1", old)
+        take = partial(leases.hold, session, from_older=True)
         assert await take("leader", old)
-        assert not await leases.hold(session, SQL, "leader", new), (
+        assert not await leases.hold(session, "leader", new), (
             "other leases do not move to newer code"
         )
         assert await take("leader", new)

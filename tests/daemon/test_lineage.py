@@ -6,10 +6,9 @@ from uuid import uuid4
 import pytest
 
 from inboxd import operations
-from inboxd.store.session import Session
 from tests.daemon.inbox import Inbox
 from tests.support import eventually
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -36,10 +35,10 @@ async def test_a_story_is_found_from_its_last_row(inbox: Inbox) -> None:
         return found
 
     await eventually(last)
-    async with daemon_session(inbox.database) as connection:
+    async with daemon_session(inbox.database) as session:
         told = await last()
         assert told is not None
-        found = await operations.trace(Session(connection, SQL), told, kind="command")
+        found = await operations.trace(session, told, kind="command")
     rows = [node.member for node in found.top.walk()]
     assert found.asked == ("command", told)
     assert found.top.member.uuid == key

@@ -19,14 +19,13 @@ from inboxd.daemon import worker as worker_inside
 from inboxd.events.settling import EventSettling
 from inboxd.model.outcome import Unsuccessful
 from inboxd.settings import Settings
-from inboxd.store.session import Session
 from inboxd_testplugin.chunked import TABLES
 from tests.daemon.chunked import chunks, failed, lined_up
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, Worker, eventually, looked_again
 from tests.support.locks import lock_awaited
 from tests.support.pooler import pgbouncer
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("chunk_tables")]
 
@@ -303,8 +302,7 @@ async def test_a_streamed_chunk_is_deferred_as_a_whole(inbox: Inbox) -> None:
 async def test_a_streamed_chunk_ends_when_its_topic_is_paused_and_the_next_one_waits(
     inbox: Inbox, worker: Worker
 ) -> None:
-    async with daemon_session(inbox.database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(inbox.database) as session:
         async with inbox.database.connect() as other, other.transaction():
             await other.execute("lock table chunks in exclusive mode")
             first = await a_day(inbox, "paused", [*FAT, *[{}] * 200], days_ago=3)

@@ -15,7 +15,7 @@ from inboxd.store import notices, samples
 from inboxd.store.pools import Pool
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.rows import SQL, daemon_pool, send
+from tests.support.rows import daemon_pool, send
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ class Leader:
                 "notices": {"topic": "notices", "settled": "1ms", **given},
             }
         )
-        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        context = MaintenanceContext(pool, Metrics("0"), uuid4())
         sampling = settings.maintenance.sampling / 10**6  # so that each sample is new enough
         asked = settings.notices.backlog_rows
         self._sampler = Sampler(context, settings.database, sampling, dict, asked)
@@ -208,7 +208,7 @@ async def test_notices_end_when_the_settings_no_longer_ask_for_them(database: Da
         await Leader(database, pool, breakers=False).look()
         found = [(each["cause"], each["end"]) for _, _, each in await told(database)]
         assert found[2:] == [("open breaker", "unwatched")]
-        await close_notices(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()))
+        await close_notices(MaintenanceContext(pool, Metrics("0"), uuid4()))
     assert len(await told(database)) == 3, "without a topic no event is written"
     assert (
         await database.fetchval("select count(*) from inboxd.notices where ended_at is null") == 0

@@ -15,10 +15,9 @@ from inboxd.errors import Conflict
 from inboxd.model.horizon import BUCKETS
 from inboxd.store.lines import blocked as blocked_lines
 from inboxd.store.lines import count_blocked
-from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, Worker, eventually, looked_again
 from tests.support.order import declare_lines, in_order, settled, trail, turns
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -119,8 +118,8 @@ async def test_a_blocked_line_is_shown_until_it_is_freed(
 
     await eventually(lambda: shown(1))
     assert await worker.metric(f"inboxd_blocked_line_age_seconds{labels}") > 0
-    async with daemon_session(lines) as connection:
-        await operations.act(Session(connection, SQL), "events", "dismiss", [dead], actor="test")
+    async with daemon_session(lines) as session:
+        await operations.act(session, "events", "dismiss", [dead], actor="test")
     await settled(lines, 2)
     await eventually(lambda: shown(0))
 
@@ -140,8 +139,7 @@ async def test_a_blocked_line_goes_on_after_an_operator_acted(
         'update inboxd.events set payload = \'{"key": "k"}\' where head;'
         "alter table inboxd.events enable trigger events_immutable"
     )
-    async with daemon_session(lines) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(lines) as session:
         if action == "replay":
             await operations.act(session, "events", "replay", [first], actor="test")
         else:
@@ -169,8 +167,8 @@ async def test_a_blocked_line_stays_blocked_when_its_topic_changes_to_skip(
     assert (await blocked(lines))["id"] == first
     with safety():
         assert await in_order(lines) == {"other": after}
-    async with daemon_session(lines) as connection:
-        await operations.act(Session(connection, SQL), "events", "dismiss", [first], actor="test")
+    async with daemon_session(lines) as session:
+        await operations.act(session, "events", "dismiss", [first], actor="test")
     await settled(lines, 2)
 
 
@@ -370,13 +368,12 @@ async def test_an_unhandled_event_is_a_dead_letter_in_its_place(
         (behind[0], 2),
         (behind[1], 3),
     ]
-    async with daemon_session(lines) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(lines) as session:
         shown = await blocked_lines(session, None, 10)
         lengths = {each["topic"]: each["length"] for each in shown}
         assert lengths == {"ordered": 3, "far": 2}
         assert "NoHandler" in shown[0]["error"]
-        counted = await count_blocked(connection, SQL)
+        counted = await count_blocked(session)
         assert [(each.topic, each.held_by, each.lines) for each in counted] == [
             ("far", "dead letter", 1),
             ("ordered", "dead letter", 1),
@@ -399,14 +396,10 @@ async def test_an_operator_waits_for_the_page_that_has_the_line(
             " and mode = 'ExclusiveLock' and classid = hashtext('inboxd/ordered')::oid)"
         )
     )
-    async with daemon_session(lines) as connection:
+    async with daemon_session(lines) as session:
         with pytest.raises(Conflict):  # the event has succeeded by then
             await operations.reschedule(
-                Session(connection, SQL),
-                "events",
-                [slow],
-                datetime.now(UTC) + timedelta(hours=1),
-                actor="test",
+                session, "events", [slow], datetime.now(UTC) + timedelta(hours=1), actor="test"
             )
     with safety():
         assert (await in_order(lines))["k"] == [slow]
@@ -457,8 +450,7 @@ async def test_a_paused_topic_takes_no_room_from_other_lines(
 ) -> None:
     """It is paused while the worker knows of many of its lines that are due."""
     worker = await start_worker({"events": {"page_rows": 20}})
-    async with daemon_session(lines) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(lines) as session:
         await operations.pause(session, "type", "test.turn", actor="test")
         ids = await turns(lines, [f"k{n}" for n in range(400)], wait=0.01)
         lined_up = "select count(*) = 400 from inboxd.events where head"

@@ -9,10 +9,9 @@ from itertools import pairwise
 import pytest
 
 from inboxd import operations
-from inboxd.store.session import Session
 from tests.support import Database, StartWorker, eventually
 from tests.support.order import declare_lines, in_order, settled, trail, turns
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -66,10 +65,9 @@ async def test_followers_of_a_dead_letter_are_lined_up_once(
     assert [row[0] for row in updates] == [1] * followers
     with safety():
         assert "k" not in await trail(lines)
-    async with daemon_session(lines) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(lines) as session:
         if action == "replay":
-            await connection.execute(
+            await session.connection.execute(
                 "alter table inboxd.events disable trigger events_immutable;"
                 'update inboxd.events set payload = \'{"key": "k"}\' where head;'
                 "alter table inboxd.events enable trigger events_immutable"

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from inboxd import operations
-from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, Worker, eventually, looked_again
 from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, daemon_session, most_in_a_second, unsettled
+from tests.support.rows import daemon_session, most_in_a_second, unsettled
 from tests.support.verdicts import Late, Violation, safety
 
 pytestmark = pytest.mark.anyio
@@ -212,10 +211,8 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
         "update inboxd.commands set payload = payload || '{\"good_at\": 1}' where status = 'failed'"
     )
     (row,) = await lines.fetch("select id from inboxd.commands where status = 'failed'")
-    async with daemon_session(lines) as connection:
-        await operations.act(
-            Session(connection, SQL), "commands", "replay", [row["id"]], actor="test"
-        )
+    async with daemon_session(lines) as session:
+        await operations.act(session, "commands", "replay", [row["id"]], actor="test")
     await ended(lines, 10)
     with safety():
         assert (await trail(lines))["a"] == [0, 1, 2, 3, 4]

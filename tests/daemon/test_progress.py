@@ -10,7 +10,7 @@ from inboxd.api.progress import Progress
 from inboxd.commands.progress import Progresses
 from tests.daemon.inbox import Inbox
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.rows import SQL, daemon_pool, send
+from tests.support.rows import daemon_pool, send
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_progress_is_written_only_under_the_current_claim(database: Databa
         f"update inboxd.commands set worker_id = gen_random_uuid() where id = {other}"
     )
     async with daemon_pool(database) as pool:
-        progresses = Progresses(pool, SQL, worker)
+        progresses = Progresses(pool, worker)
         for id_ in (mine, retaken, other, 4711):
             progresses.say({"id": id_, "fence": 1}, Progress(1, 2, 'a "note"'))
         progresses.say({"id": mine, "fence": 1}, Progress(2, 2))
@@ -73,7 +73,7 @@ async def test_progress_is_written_only_under_the_current_claim(database: Databa
 async def test_a_locked_row_is_skipped(database: Database) -> None:
     (held, free), worker = await running(database, 2)
     async with daemon_pool(database) as pool, database.connect() as other:
-        progresses = Progresses(pool, SQL, worker)
+        progresses = Progresses(pool, worker)
         async with other.transaction():
             await other.execute("select from inboxd.commands where id = $1 for update", held)
             for id_ in (held, free):

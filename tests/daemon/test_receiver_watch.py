@@ -10,7 +10,6 @@ from inboxd.settings import Settings
 from inboxd.store.pools import open_pool
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight
 from tests.support import Database
-from tests.support.rows import SQL
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +25,7 @@ async def test_the_row_shows_spooled_sources(database: Database) -> None:
         return row["spooled"], row["trouble"]
 
     async with open_pool(settings.database, "receiver", 1) as pool:
-        watch = ReceiverWatch(pool, SQL, me, beat=3600, spool=lambda: sights[-1])
+        watch = ReceiverWatch(pool, me, beat=3600, spool=lambda: sights[-1])
         await watch.begin()
         assert await told() == ([], None)
         sights.append(SpoolSight(["bets"], "the disk failed"))

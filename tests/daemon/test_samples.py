@@ -6,9 +6,8 @@ import pytest
 
 from inboxd.operations.overview import overview
 from inboxd.settings import Settings
-from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, Worker, eventually
-from tests.support.rows import SQL, create_ledger, daemon_session, emit, send
+from tests.support.rows import create_ledger, daemon_session, emit, send
 
 pytestmark = pytest.mark.anyio
 
@@ -87,15 +86,15 @@ async def test_an_old_sample_stays_shown_and_a_status_counts_itself(
     await eventually(old)
     await send(database, 2, queue="q")
     assert await worker.metric(WAITING) == 7
-    async with daemon_session(database) as connection:
-        found = await overview(Session(connection, SQL), 5, settings, [], [])
+    async with daemon_session(database) as session:
+        found = await overview(session, 5, settings, [], [])
         assert found["sample"]["counted_by"] == "status"
         assert found["sample"]["newest_age"] > 3 * 0.4
         assert [lane["pending"] for lane in found["lanes"]] == [9]
         await database.execute("alter table inboxd.gone rename to samples")
         await eventually(partial(_shows, worker, WAITING, 9))
         assert await worker.metric(AGE) < 3 * 0.4
-        found = await overview(Session(connection, SQL), 5, settings, [], [])
+        found = await overview(session, 5, settings, [], [])
     assert found["sample"]["counted_by"] == "leader"
     assert [lane["pending"] for lane in found["lanes"]] == [9]
 

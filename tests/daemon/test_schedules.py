@@ -16,10 +16,9 @@ from inboxd.maintenance.schedules import send_schedules
 from inboxd.operations.schedules import add_schedule
 from inboxd.store import schedules
 from inboxd.store.pools import lend, transaction
-from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.rows import SQL, daemon_pool, daemon_session
+from tests.support.rows import daemon_pool, daemon_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_an_hour")]
 
@@ -44,8 +43,8 @@ HOURLY: dict[str, Any] = {
 
 
 async def declare(database: Database, **changes: Any) -> None:
-    async with daemon_session(database) as connection:
-        await schedules.declare(connection, SQL, [Schedule(**{**HOURLY, **changes})])
+    async with daemon_session(database) as session:
+        await schedules.declare(session, [Schedule(**{**HOURLY, **changes})])
 
 
 async def overdue(database: Database, since: str) -> datetime:
@@ -59,7 +58,7 @@ async def overdue(database: Database, since: str) -> datetime:
 
 async def send_once(database: Database) -> None:
     async with daemon_pool(database) as pool:
-        await send_schedules(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), ["hourly"])
+        await send_schedules(MaintenanceContext(pool, Metrics("0"), uuid4()), ["hourly"])
 
 
 async def test_a_command_of_a_schedule_names_its_origin(database: Database) -> None:
@@ -103,7 +102,7 @@ async def test_the_longest_schedule_name_fits_into_its_rows(database: Database, 
     await declare(database, kind=kind, name=name)
     await overdue(database, "0s")
     async with daemon_pool(database) as pool:
-        await send_schedules(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), [name])
+        await send_schedules(MaintenanceContext(pool, Metrics("0"), uuid4()), [name])
     (story,) = await database.fetch(f"select correlation_id as id from inboxd.{kind}s")
     assert story["id"].startswith("é" * 117 + "@")
     assert len(story["id"].encode()) == 255
@@ -153,12 +152,12 @@ async def test_simultaneous_senders_send_once(database: Database) -> None:
     await declare(database)
     await overdue(database, "1 hour")
     async with daemon_pool(database) as pool:
-        async with lend(pool) as connection, transaction(pool, connection):
-            assert await connection.fetchrow(SQL["claim_schedule"], ["hourly"], []) is not None
-            assert await schedules.send_due(pool, SQL, ["hourly"], []) is None
+        async with lend(pool) as session, transaction(pool, session):
+            assert await session.fetchrow("claim_schedule", ["hourly"], []) is not None
+            assert await schedules.send_due(pool, ["hourly"], []) is None
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
-                tasks.start_soon(schedules.send_due, pool, SQL, ["hourly"], [])
+                tasks.start_soon(schedules.send_due, pool, ["hourly"], [])
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
 
 
@@ -168,17 +167,19 @@ async def test_a_death_between_insert_and_commit_sends_nothing(database: Databas
     async with daemon_pool(database) as pool:
 
         async def die() -> None:
-            async with lend(pool) as connection, transaction(pool, connection):
-                row = await connection.fetchrow(SQL["claim_schedule"], ["hourly"], [])
+            async with lend(pool) as session, transaction(pool, session):
+                row = await session.fetchrow("claim_schedule", ["hourly"], [])
                 assert row is not None
-                await schedules._send(connection, SQL, row)
-                assert await connection.fetchval("select count(*) from inboxd.commands") == 1
-                connection.terminate()
+                await schedules._send(session, row)
+                assert (
+                    await session.connection.fetchval("select count(*) from inboxd.commands") == 1
+                )
+                session.connection.terminate()
 
         with pytest.raises(DRIVER_ERRORS):
             await die()
         assert await database.fetchval("select count(*) from inboxd.commands") == 0
-        assert (await schedules.send_due(pool, SQL, ["hourly"], [])) is not None
+        assert (await schedules.send_due(pool, ["hourly"], [])) is not None
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
 
 
@@ -189,7 +190,7 @@ async def test_a_schedule_that_cannot_be_sent_delays_no_other(database: Database
     await database.execute("update inboxd.schedules set cron = 'odd' where name = 'odd'")
     async with daemon_pool(database) as pool:
         metrics = Metrics("0")
-        context = MaintenanceContext(pool, SQL, metrics, uuid4())
+        context = MaintenanceContext(pool, metrics, uuid4())
         await send_schedules(context, ["hourly", "odd"])
     told = metrics.registry.get_sample_value
     for name, outcome in (("hourly", "sent"), ("odd", "failed")):
@@ -232,26 +233,26 @@ async def test_a_new_declaration_keeps_the_next_time_unless_the_cron_changes(
 
 async def test_an_undeclared_schedule_is_marked_and_forgotten(database: Database) -> None:
     await declare(database)
-    async with daemon_session(database) as connection:
-        assert await schedules.mark_undeclared(connection, SQL) == ["hourly"]
-        assert await schedules.mark_undeclared(connection, SQL) == []
-        assert await schedules.forget_undeclared(connection, SQL) == []
+    async with daemon_session(database) as session:
+        assert await schedules.mark_undeclared(session) == ["hourly"]
+        assert await schedules.mark_undeclared(session) == []
+        assert await schedules.forget_undeclared(session) == []
         await declare(database)
         assert await database.fetchval("select undeclared_at is null from inboxd.schedules")
-        assert await schedules.mark_undeclared(connection, SQL) == ["hourly"]
+        assert await schedules.mark_undeclared(session) == ["hourly"]
         await database.execute(
             "insert into inboxd.controls (kind, name, actor) values ('schedule', 'hourly', 'ada');"
             "update inboxd.schedules set undeclared_at = now() - interval '8 days'"
         )
-        assert await schedules.forget_undeclared(connection, SQL) == ["hourly"]
+        assert await schedules.forget_undeclared(session) == ["hourly"]
     assert await database.fetchval("select count(*) from inboxd.controls") == 0
 
 
 async def add(database: Database, **changes: Any) -> None:
     """Add a schedule as an operator does."""
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         schedule = Schedule(**{**HOURLY, **changes})
-        await add_schedule(Session(connection, SQL), schedule, actor="ada")
+        await add_schedule(session, schedule, actor="ada")
 
 
 async def test_an_added_schedule_is_sent_by_any_worker(
@@ -270,13 +271,13 @@ async def test_an_added_schedule_is_sent_by_any_worker(
 
     await eventually(ran)
     await worker.logged("schedule cannot be sent")
-    async with daemon_session(database) as connection:
-        assert await schedules.mark_undeclared(connection, SQL) == []
+    async with daemon_session(database) as session:
+        assert await schedules.mark_undeclared(session) == []
         # An older worker marks and forgets it so.
         await database.execute("update inboxd.schedules set undeclared_at = clock_timestamp()")
         left = "select count(*) from inboxd.schedules where undeclared_at is null"
         assert await database.fetchval(left) == 2
-        assert await schedules.forget_undeclared(connection, SQL) == []
+        assert await schedules.forget_undeclared(session) == []
 
 
 async def test_a_declaration_replaces_an_added_schedule(database: Database) -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from inboxd.store.lines import blocked as blocked_lines
-from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.counted import counted
 from tests.support.order import declare_lines, in_order, settled, turns
 from tests.support.plugins import found, install
-from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send
+from tests.support.rows import create_ledger, daemon_session, effects, emit, send
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -203,8 +202,8 @@ async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
             return {await worker.metric(name) for name in shown.values()} == {lines}
 
         await eventually(are_shown)
-    async with daemon_session(database) as connection:
-        lines = await blocked_lines(Session(connection, SQL), "skipping", 10)
+    async with daemon_session(database) as session:
+        lines = await blocked_lines(session, "skipping", 10)
     held = {line["key"]: line for line in lines}
     assert {line["held_by"] for line in lines} == {"no handler"}
     assert {line["next_at"] for line in lines} == {None}

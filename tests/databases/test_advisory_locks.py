@@ -19,7 +19,7 @@ _BUCKET = "select pg_advisory_lock(hashtext('inboxd/hers'), inboxd.bucket_of('he
 
 async def _found(database: Database) -> Sequence[Row]:
     async with daemon_session(database) as session:
-        return await session.fetch(SQL["doctor_advisory"], 10)
+        return await session.fetch("doctor_advisory", 10)
 
 
 def test_stranger_that_stops_claims_is_named_until_it_is_ended(
@@ -47,7 +47,7 @@ def test_stranger_that_stops_claims_is_named_until_it_is_ended(
 async def _taken(database: Database, bucket: int) -> list[int]:
     """Return the positions of the buckets that a claim would get."""
     async with daemon_session(database) as session, session.transaction():
-        rows = await session.fetch(SQL["try_buckets"], ["hers"], [bucket], 1)
+        rows = await session.fetch("try_buckets", ["hers"], [bucket], 1)
         return [row["lane"] for row in rows]
 
 

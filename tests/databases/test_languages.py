@@ -16,7 +16,7 @@ from inboxd.store.settlements import Parent
 from tests.support import Database, StartWorker, create, create_migrated, drop, eventually
 from tests.support.languages import server_speaking
 from tests.support.receipts import receipt, receive, received_ago
-from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit
+from tests.support.rows import create_ledger, daemon_session, effects, emit
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -132,10 +132,10 @@ async def test_dedup_key_held_by_another_transaction_is_recognized(database: Dat
     key = str(uuid4())
     draft = EventDraft(uuid7(), "a.b", '{"n": 1}', dedup_key=key)
     parent = Parent("event", 7, Lineage("story", uuid4(), "00-1"))
-    async with database.connect() as producer, daemon_session(database) as connection:
+    async with database.connect() as producer, daemon_session(database) as session:
         await producer.execute("begin")
         await producer.execute(f"select inboxd.emit_event('a.b', '{{}}', dedup_key => '{key}')")
-        await connection.execute("set lock_timeout = '300ms'")
+        await session.connection.execute("set lock_timeout = '300ms'")
         with pytest.raises(DedupKeyHeld):
-            async with connection.transaction():
-                await emitted.write(connection, SQL, [(draft, parent)])
+            async with session.transaction():
+                await emitted.write(session, [(draft, parent)])

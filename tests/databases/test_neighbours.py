@@ -21,7 +21,7 @@ from tests.cli.troubles import Report
 from tests.databases.conftest import At, Login, as_login, name_of
 from tests.support import Database, create, drop
 from tests.support.receipts import receipt, receive
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 _RESULT = "select status, result, error from inboxd.command_result($1)"
 # The SQLSTATE of "there is no command or batch".
@@ -219,7 +219,7 @@ async def _bound(database: Database, topic: str, bucket: int) -> tuple[int, int]
     """The id up to which a new worker takes events of a topic's bucket, and the highest id."""
     horizon = Horizon()
     async with daemon_session(database) as session:
-        reading = await lines.read_horizon(session, SQL)
+        reading = await lines.read_horizon(session)
     assert horizon.take(reading)
     return horizon.bound(bucket, topic), reading.newest
 
@@ -306,7 +306,7 @@ def test_producers_whose_transactions_may_idle_without_an_end_are_named(
 async def _writers(database: Database, id_: int) -> int:
     """The number of transactions that an event is said to wait for."""
     async with daemon_session(database) as session:
-        found: dict[str, Any] = json.loads(await session.fetchval(SQL["explain_event"], id_, 100))
+        found: dict[str, Any] = json.loads(await session.fetchval("explain_event", id_, 100))
     return int(found["writers"])
 
 

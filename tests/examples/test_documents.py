@@ -7,8 +7,8 @@ import pytest
 
 from inboxd import operations
 from inboxd.settings import Database as Settings
+from inboxd.store.operator_sessions import open_session
 from inboxd.store.plugin_migrations import migrate
-from inboxd.store.session import open_session
 from tests.support import Database, StartWorker, eventually
 from tests.support.rows import settings_of
 

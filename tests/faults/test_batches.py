@@ -65,7 +65,9 @@ async def test_a_death_between_append_and_fold_loses_no_fold(
     batch = await send_batch(ledger, 3)
     async with daemon_session(ledger) as holder:
         async with holder.transaction():
-            await holder.execute(f"select from inboxd.batches where id = {batch} for update")
+            await holder.connection.execute(
+                f"select from inboxd.batches where id = {batch} for update"
+            )
             victim = await start_worker(hasty())
 
             async def appended() -> bool:

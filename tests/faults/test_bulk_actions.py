@@ -8,10 +8,9 @@ import pytest
 from inboxd import operations
 from inboxd.operations import OrderTerms, Selection
 from inboxd.store import bulk_actions
-from inboxd.store.session import Session
 from tests.support import Database, StartWorker, eventually
 from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, Hasty, daemon_session
+from tests.support.rows import Hasty, daemon_session
 from tests.support.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -34,9 +33,9 @@ async def _order(database: Database, rows: int, **terms: object) -> None:
     await database.execute("insert into inboxd.controls (kind, name, actor) values "
                            "('queue', 'held', 'test')")  # fmt: skip
     await database.fetch(DEAD, rows)
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         await operations.order(
-            Session(connection, SQL),
+            session,
             "commands",
             "replay",
             Selection(group="f"),
@@ -117,9 +116,9 @@ async def test_one_worker_at_a_time_works_on_an_action(database: Database) -> No
     await _order(database, 30, delay=timedelta(0))
     async with daemon_session(database) as one, daemon_session(database) as other:
         async with one.transaction():
-            assert await bulk_actions.claim(Session(one, SQL)) is not None
-            assert await bulk_actions.claim(Session(other, SQL)) is None
-        assert await bulk_actions.claim(Session(other, SQL)) is not None
+            assert await bulk_actions.claim(one) is not None
+            assert await bulk_actions.claim(other) is None
+        assert await bulk_actions.claim(other) is not None
 
 
 async def test_the_others_follow_when_the_canary_has_succeeded(

@@ -18,10 +18,9 @@ import pytest
 
 from inboxd import operations
 from inboxd.errors import InboxdError
-from inboxd.store.session import Session
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.groups import WRONG_GROUPS
-from tests.support.rows import SQL, Hasty, daemon_session, emit
+from tests.support.rows import Hasty, daemon_session, emit
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -109,15 +108,14 @@ class Storm:
 
     async def operator(self) -> None:
         """Take one action on a random row or batch."""
-        async with daemon_session(self.database) as connection:
-            session = Session(connection, SQL)
-            batch = await connection.fetchval(
+        async with daemon_session(self.database) as session:
+            batch = await session.connection.fetchval(
                 "select id from inboxd.batches order by id desc offset floor(random() * 8) limit 1"
             )
-            dead = await connection.fetchval(
+            dead = await session.connection.fetchval(
                 "select id from inboxd.commands where status = 'failed' order by id desc offset floor(random() * 8) limit 1"
             )
-            some = await connection.fetchval(
+            some = await session.connection.fetchval(
                 "select id from inboxd.commands where status in ('pending', 'waiting', 'running') "
                 "order by id desc offset floor(random() * 8) limit 1"
             )
@@ -194,14 +192,13 @@ async def test_a_storm_breaks_no_promise_of_batches(
 
 async def _healed(database: Database) -> bool:
     """Replay dead letters until none is left; dismiss those whose batch was cancelled."""
-    async with daemon_session(database) as connection:
-        for row in await connection.fetch(
+    async with daemon_session(database) as session:
+        for row in await session.connection.fetch(
             "select batch_id from inboxd.batches where closed_at is null"
         ):
-            await connection.execute("select inboxd.close_batch($1)", row[0])
-        session = Session(connection, SQL)
+            await session.connection.execute("select inboxd.close_batch($1)", row[0])
         await operations.act_on_all(session, "commands", "replay", operations.Selection(), TERMS)
-        for row in await connection.fetch(
+        for row in await session.connection.fetch(
             "select id from inboxd.batches where status = 'failed' and ending = 'cancelled'"
         ):
             within = operations.Selection(batch=row[0])

@@ -20,15 +20,16 @@ from inboxd.errors import DatabaseError
 from inboxd.model.lane import Lane
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, workers
-from inboxd.store.connections import LOST, Connection, connect
+from inboxd.store.connections import LOST
 from inboxd.store.pools import borrow, open_pool
+from inboxd.store.session import Session, connect
 from inboxd.store.settlements import Settlement
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, StartWorker, eventually
 from tests.support.databases import AnyServer
 from tests.support.locks import lock_awaited, waiters
 from tests.support.proxy import proxy
-from tests.support.rows import SQL, ExactlyOnce, daemon_session, emit, join, send
+from tests.support.rows import ExactlyOnce, daemon_session, emit, join, send
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
@@ -73,14 +74,14 @@ async def test_a_vanished_server_is_waited_for_once(
         pool = await stack.enter_async_context(open_pool(settings, "test", 2))
         session = await stack.enter_async_context(daemon_session(database))
         worker, dead = await join(session), await join(session, "dead")
-        await send(session, 1, "test.noop")
+        await send(session.connection, 1, "test.noop")
         lane = Lane(("default", "test.noop", 0))
-        async with borrow(pool) as connection, borrow(pool) as other:
-            (row,) = await commands.claim(connection, SQL, worker, {"default": 1}, [lane], 1)
+        async with borrow(pool) as session, borrow(pool) as other:
+            (row,) = await commands.claim(session, worker, {"default": 1}, [lane], 1)
         me = SimpleNamespace(id=worker)
-        folder = BatchFolder(pool, SQL)
+        folder = BatchFolder(pool)
         parts = SimpleNamespace(
-            sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
+            metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
         )
         settler = Settler(
             cast("Parts", parts),
@@ -91,7 +92,7 @@ async def test_a_vanished_server_is_waited_for_once(
 
         async def declare_dead() -> None:
             with pytest.raises(LOST):
-                await workers.declare_dead(pool, SQL, dead, 0, 3)
+                await workers.declare_dead(pool, dead, 0, 3)
 
         async def nobody_waits() -> bool:
             return not await waiters(database)
@@ -100,37 +101,37 @@ async def test_a_vanished_server_is_waited_for_once(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(settler.run)
             async with session.transaction():
-                await session.execute("lock inboxd.commands in access exclusive mode")
+                await session.connection.execute("lock inboxd.commands in access exclusive mode")
                 settler.hand_over(EndedCommand(row, ended))
                 tasks.start_soon(declare_dead)
                 await lock_awaited(database, 2)
                 assert way.swallow("test") == 2
-                for each in (connection, other):  # later statements on these wait
+                for each in (session, other):  # later statements on these wait
                     _wait_an_hour(each)
                 await eventually(nobody_waits)  # the server's own time limit
             with bounded():
                 await settler.flush()
             tasks.cancel_scope.cancel()
         assert await database.fetchval("select count(*) from inboxd.commands_history") == 1
-        assert await workers.declare_dead(pool, SQL, dead, 0, 3) == []
+        assert await workers.declare_dead(pool, dead, 0, 3) == []
 
 
-def _wait_an_hour(connection: Connection) -> None:
+def _wait_an_hour(session: Session) -> None:
     """Make the driver wait an hour for later statements."""
-    config = getattr(connection, "_config")  # noqa: B009 - the driver does not type it
-    setattr(connection, "_config", config._replace(command_timeout=3600))  # noqa: B010 - as above
+    config = getattr(session, "_config")  # noqa: B009 - the driver does not type it
+    setattr(session, "_config", config._replace(command_timeout=3600))  # noqa: B010 - as above
 
 
 async def test_the_worker_probes_the_server_by_keepalive(database: Database) -> None:
-    connection = await connect(Settings.model_validate({"dsn": database.dsn}), "test")
+    session = await connect(Settings.model_validate({"dsn": database.dsn}), "test")
     try:
-        transport: Any = getattr(connection, "_transport")  # noqa: B009 - the driver does not type it
+        transport: Any = getattr(session, "_transport")  # noqa: B009 - the driver does not type it
         peer = transport.get_extra_info("socket")
         assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
     finally:
-        connection.terminate()
+        session.connection.terminate()
 
 
 # ------------------------------------------------------------------------------ several hosts
@@ -151,7 +152,7 @@ def _dsn(database: Database, *hosts: str, query: str = "") -> str:
     return urlunsplit(parts._replace(netloc=login + at + named, query=query))
 
 
-async def _connect(dsn: str) -> Connection:
+async def _connect(dsn: str) -> Session:
     settings = {"dsn": dsn, "connect_timeout": "2s", "password": "s3cret"}
     return await connect(Settings.model_validate(settings), "test")
 
@@ -161,9 +162,9 @@ async def test_a_host_that_sends_nothing_is_passed(
     database: Database, black_hole: str, order: str
 ) -> None:
     hosts = (black_hole, "itself") if order == "before" else ("itself", black_hole)
-    connection = await _connect(_dsn(database, *hosts))
-    assert await connection.fetchval("select current_database()") == database.name
-    connection.terminate()
+    session = await _connect(_dsn(database, *hosts))
+    assert await session.connection.fetchval("select current_database()") == database.name
+    session.connection.terminate()
 
 
 async def test_an_error_names_that_no_host_answers(database: Database, black_hole: str) -> None:
@@ -178,11 +179,13 @@ async def test_a_standby_is_passed(server: AnyServer, restartable_server: Server
         (restartable_server.home / "cluster" / "standby.signal").touch()
     standby, primary = restartable_server.dsn(), Database("postgres", server.dsn())
     hosts = (urlsplit(standby).netloc.rpartition("@")[2], "itself")
-    connection = await _connect(_dsn(primary, *hosts))
-    assert not await connection.fetchval("select pg_is_in_recovery()")
-    connection.terminate()
+    session = await _connect(_dsn(primary, *hosts))
+    assert not await session.connection.fetchval("select pg_is_in_recovery()")
+    session.connection.terminate()
     reader = await _connect(_dsn(primary, *hosts, query="target_session_attrs=any"))
-    assert await reader.fetchval("select pg_is_in_recovery()"), "the DSN allows a standby"
-    reader.terminate()
+    assert await reader.connection.fetchval("select pg_is_in_recovery()"), (
+        "the DSN allows a standby"
+    )
+    reader.connection.terminate()
     with pytest.raises(DatabaseError, match="wait for the failover"):
         await _connect(_dsn(primary, hosts[0], hosts[0]))

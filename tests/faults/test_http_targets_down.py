@@ -8,10 +8,9 @@ import pytest
 
 from inboxd import operations
 from inboxd.embedded import Server
-from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.http_target import Target
-from tests.support.rows import SQL, Hasty, daemon_session
+from tests.support.rows import Hasty, daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -95,8 +94,8 @@ async def test_a_target_down_while_workers_and_the_server_die_loses_nothing(
     # It is up again. Meanwhile one worker dies, and then the server.
     await target.start()
     target.plan.extend(["/slow?after=0.1"] * 45)
-    async with daemon_session(database) as connection:
-        await operations.force_breaker(Session(connection, SQL), "http.bank", "closed", actor="ada")
+    async with daemon_session(database) as session:
+        await operations.force_breaker(session, "http.bank", "closed", actor="ada")
     await target.until(lambda: len(target.seen) >= 10, within=60)
     workers[2].kill()
     await anyio.to_thread.run_sync(restartable_server.restart, "immediate")

@@ -43,7 +43,7 @@ async def test_a_frozen_leader_is_replaced_and_changes_nothing_when_it_wakes(
     second.pause()  # so only the worker that wakes could run a leader's task
     async with daemon_session(database) as session:
         forgotten = await join(session, "long gone")
-        await session.execute(
+        await session.connection.execute(
             "update inboxd.workers set state = 'stopped', ended_at = now() - interval '8 days'"
             " where id = $1",
             forgotten,
@@ -53,7 +53,7 @@ async def test_a_frozen_leader_is_replaced_and_changes_nothing_when_it_wakes(
         await first.logged("this worker was declared dead")
         await eventually(lambda: _has_beaten(database, first))
         with safety():
-            assert await session.fetchval(is_there, forgotten)
+            assert await session.connection.fetchval(is_there, forgotten)
         assert not await _leads(first)
         second.resume()
         await eventually(lambda: _is_gone(database, is_there, forgotten))

@@ -10,11 +10,11 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.faults.storm import seeds, supervised
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.locks import end_waiters, lock_awaited
-from tests.support.rows import ExactlyOnce, Hasty, emit
+from tests.support.rows import ExactlyOnce, Hasty, daemon_session, emit
 
 pytestmark = pytest.mark.anyio
 
@@ -78,17 +78,17 @@ async def test_an_ended_session_counts_no_crash_even_if_its_locks_last(
     await start_worker(config)
     for _ in range(3):
         await eventually(lambda: _runs_alone(ledger))
-        async with ledger.connect() as other, other.transaction():
+        async with daemon_session(ledger) as other, other.transaction():
             await _take_over(ledger, other)
             await lock_awaited(ledger, who="inboxd daemon")
     await exactly_once("event", ids)
     assert await ledger.fetchval("select crashes from inboxd.events_history") == 0
 
 
-async def _take_over(database: Database, other: Connection) -> None:
+async def _take_over(database: Database, other: Session) -> None:
     """End the session that runs the event, while `other` waits for the row's lock and gets it."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(other.fetch, "select from inboxd.events for update")
+        tasks.start_soon(other.connection.fetch, "select from inboxd.events for update")
         await lock_awaited(database, who="")
         await database.execute(
             "select pg_terminate_backend(pid) from pg_locks where relation = 'ledger'::regclass"
@@ -105,8 +105,8 @@ async def test_a_lost_session_counts_no_crash_while_the_processor_pauses(
     ids = await emit(ledger, 1, wait=0.9)
     await eventually(lambda: _in_a_page(ledger))
     victim.kill()
-    async with ledger.connect() as other, other.transaction():
-        await other.execute("lock table inboxd.events_history in share mode")
+    async with daemon_session(ledger) as other, other.transaction():
+        await other.connection.execute("lock table inboxd.events_history in share mode")
         worker = await start_worker(config)
         for times in range(1, 4):
             await lock_awaited(ledger, who="inboxd daemon")

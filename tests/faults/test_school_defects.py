@@ -13,7 +13,7 @@ import pytest
 from inboxd import operations
 from inboxd.settings import Database as Settings
 from inboxd.store.finding import Filter
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.support import Database, StartWorker, eventually
 from tests.support.rows import ExactlyOnce, Hasty, effects, emit, send
 from tests.support.verdicts import safety

@@ -10,11 +10,9 @@ from inboxd.engine.fleet import Fleet
 from inboxd.engine.wakeup import WakeUp
 from inboxd.store import listing, wakeups
 from inboxd.store.pools import Pool
-from inboxd.store.session import Session
-from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag
 from tests.support import Database, StartWorker, eventually
-from tests.support.rows import SQL, Hasty, daemon_pool, daemon_session, emit, settings_of
+from tests.support.rows import Hasty, daemon_pool, daemon_session, emit, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +43,7 @@ def _wakeup(
     poll: float = 60.0,
     on_silence: Callable[[], None] = _nothing,
 ) -> WakeUp:
-    return WakeUp("events", pool, SQL, "quiet", poll, fleet or Fleet(peers=1), on_silence)
+    return WakeUp("events", pool, "quiet", poll, fleet or Fleet(peers=1), on_silence)
 
 
 async def _silence(wakeup: WakeUp) -> None:
@@ -62,7 +60,7 @@ async def test_timers_shorter_than_the_poll_set_the_flag(database: Database) -> 
         wakeup = _wakeup(pool, poll=0.2)
         assert await wakeup.arm()
         async with daemon_session(database) as dead:
-            await wakeups.set_flag(dead, SQL, "events", Flag.SILENT)
+            await wakeups.set_flag(dead, "events", Flag.SILENT)
 
         async def is_set() -> bool:
             assert await wakeup.sleep(0.05) == "timer", "each sleep is shorter than the poll"
@@ -77,7 +75,7 @@ async def test_a_reconnect_sets_the_flag(database: Database) -> None:
         wakeup = _wakeup(pool)
         assert await wakeup.arm()
         async with daemon_session(database) as dead:
-            await wakeups.set_flag(dead, SQL, "events", Flag.SILENT)
+            await wakeups.set_flag(dead, "events", Flag.SILENT)
         wakeup.invalidate("reconnect")
         assert await wakeup.sleep(None) == "reconnect"
         assert await wakeup.arm()
@@ -210,8 +208,7 @@ async def test_a_long_schema_name_can_be_listened_to(database: Database) -> None
 
     async def listen() -> None:
         await wakeups.listen(
-            settings_of(database),
-            Statements("a" * 40),
+            settings_of(database).model_copy(update={"schema_name": "a" * 40}),
             on_wakeup=lambda _: None,
             on_control=lambda: None,
             on_joining=lambda: None,
@@ -226,17 +223,16 @@ async def test_a_long_schema_name_can_be_listened_to(database: Database) -> None
 
 
 async def test_the_workers_role_lacks_no_right(database: Database) -> None:
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
-        await connection.execute("set role inboxd_worker")
+    async with daemon_session(database) as session:
+        await session.connection.execute("set role inboxd_worker")
         assert await listing.missing_privileges(session) == []
-        await connection.execute("reset role")
-        async with connection.transaction():
-            await connection.execute(
+        await session.connection.execute("reset role")
+        async with session.transaction():
+            await session.connection.execute(
                 "revoke execute on function inboxd.settle_command from inboxd_worker;"
                 "set local role inboxd_worker"
             )
             (lacking,) = await listing.missing_privileges(session)
             assert lacking["object"] == "function inboxd.settle_command"
-            await connection.execute("reset role")
-            await connection.execute(lacking["remedy"].replace("postgres", "inboxd_worker"))
+            await session.connection.execute("reset role")
+            await session.connection.execute(lacking["remedy"].replace("postgres", "inboxd_worker"))

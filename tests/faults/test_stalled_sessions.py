@@ -15,9 +15,10 @@ import asyncpg
 import pytest
 
 from inboxd.store import workers
-from inboxd.store.connections import connect, session_name
+from inboxd.store.connections import session_name
+from inboxd.store.session import connect
 from tests.support import Database, StartWorker, eventually
-from tests.support.rows import SQL, ExactlyOnce, Hasty, daemon_session, emit, settings_of
+from tests.support.rows import ExactlyOnce, Hasty, daemon_session, emit, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -33,18 +34,18 @@ async def stalled(
     database: Database, purpose: str, statement: tuple[str, ...], *before: str
 ) -> AsyncIterator[int]:
     """A session that froze in a transaction, during `statement`; yields its pid."""
-    connection = await connect(settings_of(database), purpose, plans={})
-    pid: int = connection.get_server_pid()
-    await connection.execute("begin")
+    session = await connect(settings_of(database), purpose, plans={})
+    pid: int = session.connection.get_server_pid()
+    await session.connection.execute("begin")
     for each in before:
-        await connection.execute(each)
-    connection._transport.pause_reading()  # type: ignore[attr-defined]  # the process is stopped
-    under_way = asyncio.create_task(connection.execute(*statement, timeout=600))
+        await session.connection.execute(each)
+    session.connection._transport.pause_reading()  # type: ignore[attr-defined]  # the process is stopped
+    under_way = asyncio.create_task(session.connection.execute(*statement, timeout=600))
     try:
         await eventually(partial(_waits_for_its_client, database, pid))
         yield pid
     finally:
-        connection.terminate()
+        session.connection.terminate()
         with suppress(asyncpg.PostgresConnectionError, asyncpg.InterfaceError):
             await under_way
 
@@ -61,7 +62,7 @@ async def _waits_for_its_client(database: Database, pid: int) -> bool:
 async def _ended(database: Database, patience: timedelta = NOW) -> list[int]:
     """End sessions that have been frozen for this long; return their pids."""
     async with daemon_session(database) as session:
-        rows = await workers.end_stalled(session, SQL, "inboxd ", patience, patience)
+        rows = await workers.end_stalled(session, "inboxd ", patience, patience)
     return [row["pid"] for row in rows]
 
 
@@ -100,10 +101,12 @@ async def test_sessions_that_wait_for_their_client_normally_are_left_alone(
         daemon_session(database) as copying,
         copying.transaction(),
     ):
-        await copying.execute("create temp table copied (id int)")
+        await copying.connection.execute("create temp table copied (id int)")
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(copying.copy_to_table("copied", source=slowly()))
-            await eventually(partial(_waits_for_its_client, database, copying.get_server_pid()))
+            tasks.create_task(copying.connection.copy_to_table("copied", source=slowly()))
+            await eventually(
+                partial(_waits_for_its_client, database, copying.connection.get_server_pid())
+            )
             async with foreign.transaction():
                 assert await _ended(database, timedelta(hours=1)) == []
                 assert await _ended(database) == [stopped]
@@ -117,12 +120,14 @@ async def test_a_frozen_session_is_found_by_any_application_name(
     database: Database, name: str
 ) -> None:
     settings = settings_of(database).model_copy(update={"application_name": name})
-    connection = await connect(settings, "daemon", plans={})
+    session = await connect(settings, "daemon", plans={})
     try:
-        await connection.prepare("select $1::text")  # in its own transaction, between the messages
+        await session.connection.prepare(
+            "select $1::text"
+        )  # in its own transaction, between the messages
         async with daemon_session(database) as session:
-            rows = await workers.end_stalled(session, SQL, session_name(settings, ""), NOW, NOW)
-        assert [row["pid"] for row in rows] == [connection.get_server_pid()]
+            rows = await workers.end_stalled(session, session_name(settings, ""), NOW, NOW)
+        assert [row["pid"] for row in rows] == [session.connection.get_server_pid()]
         assert rows[0]["application"].endswith(" daemon")
     finally:
-        connection.terminate()
+        session.connection.terminate()

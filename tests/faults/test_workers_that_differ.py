@@ -14,7 +14,6 @@ from tests.faults.storm import seeds
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.plugins import found, install, pretend
 from tests.support.rows import (
-    SQL,
     ExactlyOnce,
     daemon_pool,
     emit,
@@ -352,7 +351,7 @@ async def test_a_worker_that_joins_unnoticed_is_notified_at_the_end_of_a_silence
 ) -> None:
     """From its join to the next heartbeat of the silent worker, that one knows no peers."""
     async with daemon_pool(database) as pool:
-        wakeup = WakeUp("events", pool, SQL, "quiet", 60.0, Fleet(peers=0), lambda: None)
+        wakeup = WakeUp("events", pool, "quiet", 60.0, Fleet(peers=0), lambda: None)
         for _ in range(2):
             await wakeup.working(full_page=False, has_room=True)
         assert wakeup.silent_since is not None

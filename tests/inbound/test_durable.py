@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from inboxd.inbound.page_writer import page_writer
 from inboxd.settings import Database as DatabaseSettings
 from inboxd.store.pools import open_pool
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import collected
 from tests.inbound.calls import KEYS, PROVIDER, RESULT, Answered, Received, receiving
 from tests.support import Database, eventually
@@ -37,7 +36,7 @@ async def _receiving(
     **commit: Any,
 ) -> AsyncIterator[Received]:
     async with open_pool(database, "receiver", connections) as pool:
-        write = page_writer(pool, Statements(database.schema_name), within)
+        write = page_writer(pool, within)
         commit = {"writers": connections, "within": within, **commit}
         async with receiving(sources, write=write, **commit) as received:
             yield received

@@ -8,7 +8,7 @@ from inboxd.inbound.page_writer import page_writer
 from inboxd.store.pools import open_pool
 from tests.support import Database
 from tests.support.receipts import receipt
-from tests.support.rows import SQL, settings_of
+from tests.support.rows import settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def test_a_statement_is_bounded_by_the_server(database: Database, *, poole
     settings = settings_of(database).model_copy(update=changes)
     page = [receipt(), receipt()]
     async with open_pool(settings, "receiver", 1) as pool:
-        write = page_writer(pool, SQL, 5.0)
+        write = page_writer(pool, 5.0)
         first = await write(page)
         # Stored receipts get their first answer again, after a statement that failed.
         assert (await write([*page, receipt()]))[:2] == first

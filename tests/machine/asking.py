@@ -17,7 +17,6 @@ from inboxd.settings import Settings
 from inboxd.store import commands, events, workers
 from tests.machine.model import Item
 from tests.machine.world import World, one
-from tests.support.rows import SQL
 
 _SETTINGS: Final = Settings.model_validate({"database": {"dsn": "postgresql:///x"}})
 _TYPES: Final = ("a", "b")
@@ -57,7 +56,7 @@ class Asking(World):
         return found
 
     async def _try(self, name: Any, item: Item, expected: Collection[str]) -> None:
-        transaction = self.site.operator.connection.transaction()
+        transaction = self.site.operator.transaction()
         await transaction.start()
         try:
             named = await self._named(name, item)
@@ -71,7 +70,7 @@ class Asking(World):
     async def _end_all_but(
         self, left: str | None, name: Any, item: Item, expected: Collection[str]
     ) -> None:
-        attempt = self.site.operator.connection.transaction()
+        attempt = self.site.operator.transaction()
         await attempt.start()
         try:
             for each in expected:
@@ -101,7 +100,7 @@ class Asking(World):
                 *(uuid4(), "with handlers", "host", 1, "0", _TYPES, _TYPES, (), "same"),
                 subscriptions=topics,
             )
-            await workers.join(connection, SQL, me)
+            await workers.join(self.site.operator, me)
         elif cause == "due" or name == "events":
             past = f"update inboxd.{name} set run_at = now() - interval '1 minute' where id = $1"
             await connection.execute(past, item.id)
@@ -114,8 +113,8 @@ class Asking(World):
 
     async def _is_claimed(self, name: str, item: Item) -> bool:
         """Whether a claim of a worker with handlers takes it."""
-        connection = self.site.operator.connection
-        worker = await connection.fetchval(
+        session = self.site.operator
+        worker = await session.connection.fetchval(
             "select id from inboxd.workers where state = 'running' and $1 = any (commands) limit 1",
             item.lane[1],
         )
@@ -123,9 +122,9 @@ class Asking(World):
             return False
         lane = Lane(item.lane)
         if name == "events":
-            taken = [each["id"] for each in await events.claim(connection, SQL, [lane], _MOST)]
+            taken = [each["id"] for each in await events.claim(session, [lane], _MOST)]
         else:
             room = {str(item.lane[0]): _MOST}
-            claimed = await commands.claim(connection, SQL, worker, room, [lane], _MOST)
+            claimed = await commands.claim(session, worker, room, [lane], _MOST)
             taken = [each["id"] for each in claimed]
         return item.id in taken

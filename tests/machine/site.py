@@ -22,13 +22,12 @@ import uvloop
 from inboxd.model.lane import BEGINNING, Lanes
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, events, workers
-from inboxd.store.connections import Connection, Row, connect
+from inboxd.store.connections import Row
 from inboxd.store.pools import Pool, open_pool
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent
-from inboxd.store.session import Session
+from inboxd.store.session import Session, connect
 from tests.machine.model import HOUR, Item, Key, Query
 from tests.support import Database
-from tests.support.rows import SQL
 
 T = TypeVar("T")
 
@@ -70,8 +69,8 @@ class Worker:
     """A worker process: its sessions, its cursors, and its open work."""
 
     id: UUID
-    pages: Connection
-    claims: Connection
+    pages: Session
+    claims: Session
     event_lanes: Lanes = field(default_factory=Lanes)
     command_lanes: Lanes = field(default_factory=Lanes)
     page: list[ClaimedEvent] | None = None  # events of its open transaction
@@ -110,45 +109,45 @@ class Site:
         self.seats = [(await self._connect(), await self._connect()) for _ in range(SEATS)]
         self.work = await self._connect()
         self.look = await self._connect()
-        self.operator = Session(await self._connect(), SQL)
+        self.operator = await self._connect()
         # Three days' partitions suffice, and make reading and emptying faster.
-        unneeded = await self.work.fetch(
+        unneeded = await self.work.connection.fetch(
             "select inhrelid::regclass::text as name from pg_inherits where"
             " right(inhrelid::regclass::text, 8) > to_char(now() + interval '1 day', 'YYYYMMDD')"
             " and inhparent::regclass::text like '%history'"
         )
         for row in unneeded:
-            await self.work.execute(f"drop table {row['name']}")
-        await self.work.execute(
+            await self.work.connection.execute(f"drop table {row['name']}")
+        await self.work.connection.execute(
             "create table ledger (id bigint, fence bigint, primary key (id, fence))"
         )
 
     async def close(self) -> None:
         await self._stack.aclose()
 
-    async def _connect(self) -> Connection:
-        connection = await connect(self._settings, "test")
-        self._stack.callback(connection.terminate)
-        return connection
+    async def _connect(self) -> Session:
+        session = await connect(self._settings, "test")
+        self._stack.callback(session.connection.terminate)
+        return session
 
     async def empty(self) -> None:
         """Begin an example. DELETE, since TRUNCATE of that many partitions takes much longer."""
-        for connection in (self.work, self.operator.connection, *sum(self.seats, ())):
-            await connection.execute("ROLLBACK")
+        for session in (self.work, self.operator, *sum(self.seats, ())):
+            await session.connection.execute("ROLLBACK")
         for table in (*_TABLES, "events_history", "commands_history", "workers", "audit"):
-            await self.work.execute(f"delete from inboxd.{table}")
-        await self.work.execute("delete from ledger")
+            await self.work.connection.execute(f"delete from inboxd.{table}")
+        await self.work.connection.execute("delete from ledger")
 
     async def join(self, seat: int) -> Worker:
         """Start a worker process on a free seat."""
         me = workers.WorkerIdentity(uuid4(), f"seat {seat}", "host", 1, "0", (), (), (), "same")
-        await workers.join(self.work, SQL, me)
+        await workers.join(self.work, me)
         return Worker(me.id, *self.seats[seat])
 
     async def step_clock(self, staff: Sequence[Worker], hours: int) -> None:
         """Move all stored times; see the module's head."""
         for table in _TABLES:
-            await self.work.execute(
+            await self.work.connection.execute(
                 f"update inboxd.{table} set run_at = run_at - $1::interval", hours * HOUR
             )
         for worker in staff:
@@ -159,8 +158,8 @@ class Site:
     async def sweep(self, worker: Worker) -> dict[str, list[Any]]:
         """Survey both tables, and rewind the cursors as the processors do; return the sightings."""
         seen = {
-            "events": await events.survey(self.work, SQL),
-            "commands": await commands.survey(self.work, SQL),
+            "events": await events.survey(self.work),
+            "commands": await commands.survey(self.work),
         }
         worker.event_lanes.sweep(seen["events"])
         worker.command_lanes.sweep([s for s in seen["commands"] if s.key[2] is not None])
@@ -170,11 +169,11 @@ class Site:
 
     async def rows(self) -> list[Row]:
         """All rows of both tables and their histories; see `item_of`."""
-        return await self.look.fetch(_ROWS)
+        return await self.look.connection.fetch(_ROWS)
 
     async def rest(self) -> tuple[datetime, dict[UUID, str], set[tuple[int, int]]]:
         """The database's clock, the workers' states, the handlers' effects by id and fence."""
-        row = await self.look.fetchrow(_REST)
+        row = await self.look.connection.fetchrow(_REST)
         assert row is not None
         return row[0], {w[0]: w[1] for w in row[1]}, {(e[0], e[1]) for e in row[2]}
 

@@ -34,8 +34,7 @@ from inboxd.model.lane import Lane
 from inboxd.registry.registry import make_registry
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, controls
-from inboxd.store.connections import Connection, connect
-from inboxd.store.session import Session
+from inboxd.store.session import Session, connect
 from inboxd.store.settlements import Requeue, Settlement
 from inboxd.telemetry.metrics import Metrics
 from tests.machine.groups import UNSETTLED, Group, Groups, Member
@@ -86,9 +85,9 @@ _STEPS = st.one_of(
 class Site:
     """The database, emptied between examples."""
 
-    def __init__(self, runner: asyncio.Runner, connection: Connection) -> None:
+    def __init__(self, runner: asyncio.Runner, session: Session) -> None:
         self._runner = runner
-        self.connection = connection
+        self.session = session
 
     def run(self, work: Awaitable[T]) -> T:
         """Run the work of a step to its end."""
@@ -100,7 +99,7 @@ class Site:
 
     def fetch(self, statement: str, *arguments: object) -> list[Any]:
         """The rows of a statement."""
-        return self.run(self.connection.fetch(statement, *arguments))
+        return self.run(self.session.connection.fetch(statement, *arguments))
 
 
 class Machine(RuleBasedStateMachine):
@@ -110,11 +109,11 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.site = site
         tables = ", ".join(f"inboxd.{table}" for table in _TABLES.split(", "))
-        site.run(site.connection.execute(f"truncate {tables}"))
-        self.worker = site.run(join(site.connection))
+        site.run(site.session.connection.execute(f"truncate {tables}"))
+        self.worker = site.run(join(site.session))
         self.model = Groups()
         self.paused = False
-        self.operator = Session(site.connection, SQL)
+        self.operator = site.session
         self.fences: dict[UUID, tuple[int, int]] = {}
 
     # -------------------------------------------------------------------------------- invariants
@@ -269,7 +268,7 @@ class Machine(RuleBasedStateMachine):
 
     def claim(self, pick: int) -> None:
         """Let a worker claim; it must get no waiting or paused commands."""
-        rows = self.site.run(controls.read(self.site.connection, SQL))
+        rows = self.site.run(controls.read(self.site.session))
         nobody = Breakers(make_registry({}, {}), Metrics("0"), on_change=lambda: None)
         known = Controls(lambda: None, nobody)
         known.paused = frozenset((row["kind"], row["name"]) for row in rows)
@@ -278,7 +277,7 @@ class Machine(RuleBasedStateMachine):
             return
         lane = Lane(_LANE)
         claim = commands.claim(
-            self.site.connection, SQL, self.worker, {"default": pick + 1}, [lane], pick + 1
+            self.site.session, self.worker, {"default": pick + 1}, [lane], pick + 1
         )
         leased = self.site.run(claim)
         ready = {member.uuid for member in self.model.some("pending")}
@@ -297,12 +296,12 @@ class Machine(RuleBasedStateMachine):
         how = "cancelled" if member.asked and how != "failed" else how
         if how == "failed":
             dead = Requeue(id_, "failed", 1, error='{"error": "as told"}', fence=fence)
-            write = commands.requeue(self.site.connection, SQL, self.worker, [dead])
+            write = commands.requeue(self.site.session, self.worker, [dead])
         elif how == "cancelled" and not member.asked:
             return
         else:
             ended = Settlement(id_, fence, how, 0.1, None)
-            write = commands.settle(self.site.connection, SQL, self.worker, [ended])
+            write = commands.settle(self.site.session, self.worker, [ended])
         assert self.site.run(write) == {id_}
         self.model.move(member, how)
 
@@ -315,7 +314,7 @@ class Machine(RuleBasedStateMachine):
         self.site.fetch("update inboxd.commands set crashes = 0")
         for member in self.model.some("running"):
             member.status = "pending"
-        self.worker = self.site.run(join(self.site.connection))
+        self.worker = self.site.run(join(self.site.session))
 
     def fold(self, pick: int) -> None:
         """Fold a batch, whether it has news or not."""
@@ -411,11 +410,11 @@ def site(database: Database) -> Iterator[Site]:
     """One database for all examples of a test."""
     settings = Settings.model_validate({"dsn": database.dsn, "lock_timeout": "2s"})
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        connection = runner.run(connect(settings, "test"))
+        session = runner.run(connect(settings, "test"))
         try:
-            yield Site(runner, connection)
+            yield Site(runner, session)
         finally:
-            connection.terminate()
+            session.connection.terminate()
 
 
 def _run(site: Site, examples: int, steps: int) -> None:

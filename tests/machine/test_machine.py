@@ -46,7 +46,6 @@ from tests.machine.world import (
     type_,
 )
 from tests.support import Database
-from tests.support.rows import SQL
 from tests.support.verdicts import safety
 
 POLICY = Fixed(attempts=ATTEMPTS, base="1h")
@@ -148,12 +147,12 @@ class Machine(Asking):
 
     def _take_page(self, worker: Worker, rows: int) -> None:
         """Begin a page: its transaction holds the claimed rows."""
-        self.site.run(worker.pages.execute("BEGIN"))
+        self.site.run(worker.pages.connection.execute("BEGIN"))
         worker.page = self._take(worker, rows)
 
     def _take(self, worker: Worker, most: int) -> list[ClaimedEvent]:
         worker.page_lanes = worker.event_lanes.ordered()
-        rows = self.site.run(events.claim(worker.pages, SQL, worker.page_lanes, most))
+        rows = self.site.run(events.claim(worker.pages, worker.page_lanes, most))
         offered = self.model.pending(self.model.events)
         query = query_of(worker.page_lanes, most)
         self.model.judge(offered, query, [row["id"] for row in rows])
@@ -169,7 +168,7 @@ class Machine(Asking):
         """Commit a page with each event's end, or roll all of it back."""
         rows, worker.page = worker.page or [], None
         sent = self._write_events(worker, rows, ends, lost=lost)
-        self.site.run(worker.pages.execute("ROLLBACK" if lost else "COMMIT"))
+        self.site.run(worker.pages.connection.execute("ROLLBACK" if lost else "COMMIT"))
         self.let_go("events", rows)
         if lost:
             worker.event_lanes.forget()
@@ -204,14 +203,16 @@ class Machine(Asking):
                 if not lost:
                     _expect(self.model, item, end)
                     item.crashes = 0
-        self.site.run(commands.insert(worker.pages, SQL, children))
-        self.site.run(events.settle(worker.pages, SQL, done, worker.id))
-        self.site.run(events.requeue(worker.pages, SQL, requeues))
+        self.site.run(commands.insert(worker.pages, children))
+        self.site.run(events.settle(worker.pages, done, worker.id))
+        self.site.run(events.requeue(worker.pages, requeues))
         return [draft for draft, _ in children]
 
     def _count_children(self, sent: Sequence[CommandDraft]) -> None:
         find = "select id from inboxd.commands where command_id = any($1)"
-        rows = self.site.run(self.site.work.fetch(find, [draft.command_id for draft in sent]))
+        rows = self.site.run(
+            self.site.work.connection.fetch(find, [draft.command_id for draft in sent])
+        )
         assert len(rows) == len(sent)
         for row in rows:
             self.wrote("commands", row["id"], ("qa", "a", 0))
@@ -220,20 +221,20 @@ class Machine(Asking):
 
     def _mark_alone(self, worker: Worker) -> None:
         """Count a crash of one event before it runs, or convict it at the limit."""
-        self.site.run(worker.pages.execute("BEGIN"))
+        self.site.run(worker.pages.connection.execute("BEGIN"))
         rows = self._take(worker, 1)
         for row in rows:
             item = self.model.events[row["id"]]
             if item.crashes >= CRASHES:
                 blame = Requeue(item.id, "failed", spent=1, error="{}", crashes=item.crashes)
-                self.site.run(events.requeue(worker.pages, SQL, [blame]))
+                self.site.run(events.requeue(worker.pages, [blame]))
                 self.model.reject(item)
             else:
-                self.site.run(events.mark_crash(worker.pages, SQL, item.id, HOUR))
+                self.site.run(events.mark_crash(worker.pages, item.id, HOUR))
                 item.crashes += 1
                 item.due_in(self.model.now, 1)
                 worker.alone = row
-        self.site.run(worker.pages.execute("COMMIT"))
+        self.site.run(worker.pages.connection.execute("COMMIT"))
         self.let_go("events", rows)
 
     def _run_alone(self, worker: Worker, marked: ClaimedEvent, ends: Sequence[str]) -> None:
@@ -241,11 +242,11 @@ class Machine(Asking):
         item = self.model.events[marked["id"]]
         if item.held:
             return  # it would wait for the other page
-        self.site.run(worker.pages.execute("BEGIN"))
-        row = self.site.run(events.claim_one(worker.pages, SQL, item.id))
+        self.site.run(worker.pages.connection.execute("BEGIN"))
+        row = self.site.run(events.claim_one(worker.pages, item.id))
         assert (row is not None) == (item.status == "pending" and not item.settled)
         sent = self._write_events(worker, [] if row is None else [row], ends)
-        self.site.run(worker.pages.execute("COMMIT"))
+        self.site.run(worker.pages.connection.execute("COMMIT"))
         self._count_children(sent)
         worker.alone = None
 
@@ -268,8 +269,8 @@ class Machine(Asking):
     ) -> None:
         room = dict(zip(("qa", "qb"), rooms, strict=True))
         lanes = sorted(worker.command_lanes.ordered(), key=lambda lane: int(lane.key[2] or 0))
-        self.site.run(worker.claims.execute("BEGIN"))
-        found = self.site.run(commands.claim(worker.claims, SQL, worker.id, room, lanes, rows))
+        self.site.run(worker.claims.connection.execute("BEGIN"))
+        found = self.site.run(commands.claim(worker.claims, worker.id, room, lanes, rows))
         if self.model.workers[worker.id] == "running":
             offered = [i for i in self.model.pending(self.model.commands) if i.group is None]
             self.model.judge(offered, query_of(lanes, rows, room), [row["id"] for row in found])
@@ -283,17 +284,17 @@ class Machine(Asking):
 
     def _claim_suspects(self, worker: Worker, pick: int, rows: int, *, at_once: bool) -> bool:
         """Claim commands of one group of suspects. Returns False if no group is due."""
-        found = self.site.run(commands.find_suspects(worker.claims, SQL))
+        found = self.site.run(commands.find_suspects(worker.claims))
         waiting = {i.group for i in self.model.pending(self.model.commands)} - {None}
         assert {part.group for part in found} == waiting
         due = [part for part in found if part.oldest is not None]
         if not due:
             return False
         part = due[pick % len(due)]
-        self.site.run(worker.claims.execute("BEGIN"))
+        self.site.run(worker.claims.connection.execute("BEGIN"))
         taken = self.site.run(
             commands.claim_suspects(
-                *(worker.claims, SQL, worker.id, part.group, ["a", "b"], {"qa": 9, "qb": 9}),
+                *(worker.claims, worker.id, part.group, ["a", "b"], {"qa": 9, "qb": 9}),
                 rows=rows,
                 alone=part.alone,
             )
@@ -303,7 +304,7 @@ class Machine(Asking):
             expected = []
         assert [row["id"] for row in taken] == [item.id for item in expected]
         if not taken:
-            self.site.run(worker.claims.execute("COMMIT"))
+            self.site.run(worker.claims.connection.execute("COMMIT"))
             return False
         self._leasing(worker, taken, at_once=at_once, alone=part.alone)
         return True
@@ -322,7 +323,7 @@ class Machine(Asking):
 
     def _end_claim(self, worker: Worker, how: str) -> None:
         """End an open claim; until then its worker cannot be declared dead."""
-        self.site.run(worker.claims.execute(how))
+        self.site.run(worker.claims.connection.execute(how))
         rows = worker.leasing or []
         self.let_go("commands", rows)
         if how == "COMMIT":
@@ -371,7 +372,7 @@ class Machine(Asking):
             asked = self.model.commands[claim.row["id"]].cancel_requested
             status = "cancelled" if asked else "succeeded"
             ended.append(Settlement(claim.row["id"], claim.row["fence"], status, 0.1, None))
-        written = self.site.run(commands.settle(self.site.work, SQL, chosen[0].worker, ended))
+        written = self.site.run(commands.settle(self.site.work, chosen[0].worker, ended))
         assert written == {claim.row["id"] for claim in chosen if self._holds(claim)}
         for settlement in ended:
             if settlement.id in written:
@@ -381,16 +382,16 @@ class Machine(Asking):
     def _settle_own(self, claim: Claim, result: str | None) -> None:
         """Settle in the command's own transaction: its effect commits with it, or not at all."""
         id_, fence = claim.row["id"], claim.row["fence"]
-        self.site.run(self.site.work.execute("BEGIN"))
+        self.site.run(self.site.work.connection.execute("BEGIN"))
         write = "insert into ledger values ($1, $2) on conflict do nothing"
-        self.site.run(self.site.work.execute(write, id_, fence))
+        self.site.run(self.site.work.connection.execute(write, id_, fence))
         ended = Settlement(id_, fence, "succeeded", 0.1, result)
         expected = self._holds(claim)
         try:
-            own = commands.settle_own(self.site.work, SQL, claim.worker, ended, "COMMIT")
+            own = commands.settle_own(self.site.work, claim.worker, ended, "COMMIT")
             self.site.run(own)
         except LeaseLost:
-            self.site.run(self.site.work.execute("ROLLBACK"))
+            self.site.run(self.site.work.connection.execute("ROLLBACK"))
             assert not expected
         else:
             assert expected, "a stale worker's effects were committed"
@@ -407,13 +408,13 @@ class Machine(Asking):
             requeues.append(_as_requeue(claim.row, claim.worker, end, self.model.now, fence))
             if claim.row["id"] in held:
                 _expect(self.model, self.model.commands[claim.row["id"]], end)
-        written = self.site.run(commands.requeue(self.site.work, SQL, chosen[0].worker, requeues))
+        written = self.site.run(commands.requeue(self.site.work, chosen[0].worker, requeues))
         assert written == held
 
     def _release(self, known: Sequence[Claim]) -> None:
         """Release a worker's commands, except some that it knows."""
         worker, but = known[0].worker, [claim.row["id"] for claim in known[1:]]
-        given = self.site.run(commands.release(self.site.work, SQL, worker, but))
+        given = self.site.run(commands.release(self.site.work, worker, but))
         assert given == len(self.model.release(worker, but))
 
 

@@ -21,7 +21,6 @@ from inboxd.store import commands, producing, unhandled, workers
 from inboxd.store.unhandled import Way
 from tests.machine.model import ABOUT, CRASHES, HOUR, Item, Key, Model
 from tests.machine.site import SEATS, Claim, Site, Worker, item_of
-from tests.support.rows import SQL
 from tests.support.verdicts import safety
 
 T = TypeVar("T")
@@ -138,7 +137,7 @@ class World(RuleBasedStateMachine):
         """Repeat an event_id: a duplicate as long as the first event is unsettled."""
         where = "events_history" if item.settled else "events"
         found = f"select event_id from inboxd.{where} where id = $1"
-        again: UUID = self.site.run(self.site.work.fetchval(found, item.id))
+        again: UUID = self.site.run(self.site.work.connection.fetchval(found, item.id))
         entry = producing.Entry(type=str(item.lane[1]), payload="{}", uuid=again)
         receipt = self.site.run(producing.emit(self.site.operator, entry))
         assert receipt.id is not None
@@ -149,7 +148,9 @@ class World(RuleBasedStateMachine):
             self.wrote("events", receipt.id, item.lane)
 
     def _ids(self, statement: str, *arguments: object) -> list[int]:
-        return [row[0] for row in self.site.run(self.site.work.fetch(statement, *arguments))]
+        return [
+            row[0] for row in self.site.run(self.site.work.connection.fetch(statement, *arguments))
+        ]
 
     def wrote(self, name: str, id_: int, lane: Key, hours: int = 0) -> None:
         """Record a new row in the model."""
@@ -193,7 +194,7 @@ class World(RuleBasedStateMachine):
 
     def _beat(self, worker: Worker, state: str) -> None:
         """Write a heartbeat and check its answer; a worker declared dead gets none, and ends."""
-        news = self.site.run(workers.beat(self.site.work, SQL, worker.id, 0, state))
+        news = self.site.run(workers.beat(self.site.work, worker.id, 0, state))
         if not self.model.lives(worker.id):
             assert news is None
             self._end(worker, "killed")
@@ -208,14 +209,14 @@ class World(RuleBasedStateMachine):
 
     def _end(self, worker: Worker, how: str) -> None:
         """End a worker: its transactions roll back; if it is killed, its leases stay."""
-        for connection in (worker.pages, worker.claims):
-            self.site.run(connection.execute("ROLLBACK"))
+        for session in (worker.pages, worker.claims):
+            self.site.run(session.connection.execute("ROLLBACK"))
         self.let_go("events", worker.page)
         self.let_go("commands", worker.leasing)
         if how == "told to":
-            given = self.site.run(commands.release(self.site.work, SQL, worker.id))
+            given = self.site.run(commands.release(self.site.work, worker.id))
             assert given == len(self.model.release(worker.id))
-            self.site.run(workers.leave(self.site.work, SQL, worker.id))
+            self.site.run(workers.leave(self.site.work, worker.id))
             if self.model.lives(worker.id):
                 self.model.workers[worker.id] = "stopped"
         del self.staff[next(seat for seat, who in self.staff.items() if who is worker)]
@@ -231,7 +232,7 @@ class World(RuleBasedStateMachine):
         late = int(pick == 3)
         claiming = any(w.leasing is not None for w in self.staff.values() if w.id == worker)
         seen = self.model.beats[worker] - late
-        returned = self.site.run(workers.declare_dead(self.site.pool, SQL, worker, seen, CRASHES))
+        returned = self.site.run(workers.declare_dead(self.site.pool, worker, seen, CRASHES))
         if late or claiming or not self.model.lives(worker):
             assert returned is None, (
                 "declared dead, though it had beaten, was claiming, or had ended"
@@ -312,7 +313,7 @@ class World(RuleBasedStateMachine):
         way: Way = "events"
         if name == "commands":
             way = "suspects" if key[2] is None else "commands"
-        fail = unhandled.fail(self.site.work, SQL, way, key, "{}", rows, 0 * HOUR)
+        fail = unhandled.fail(self.site.work, way, key, "{}", rows, 0 * HOUR)
         failed = self.site.run(fail)
         assert failed == len(self.model.unhandled(self.table(name), key, rows))
 

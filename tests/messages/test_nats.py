@@ -10,7 +10,6 @@ import pytest
 from nats.js import JetStreamContext
 
 from inboxd import operations
-from inboxd.store.session import Session
 from tests.messages.consuming import (
     being_stored,
     body,
@@ -24,7 +23,7 @@ from tests.messages.consuming import (
 )
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.nats import NatsServer, jetstream, nats_client, nats_server
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 from tests.support.waiting import patient
 
@@ -220,7 +219,7 @@ async def test_a_stream_that_was_made_anew_stops_its_source_until_it_is_reset(
     assert await worker.metric(lost) == 1
     async with daemon_session(database) as session:
         given = ("results", "RESULTS", "2")
-        await operations.reset_stream(Session(session, SQL), *given, actor="me")
+        await operations.reset_stream(session, *given, actor="me")
     with safety():
         assert await stored(database, 10) == [1, 2, 3, 4, 5, 8, 9, 10, 11, 12]
     assert await worker.metric(lost) == 0
@@ -235,12 +234,12 @@ async def test_a_reset_takes_effect_in_a_running_worker(
     await forget(database)
     async with daemon_session(database) as session:
         given = ("results", "RESULTS", "oldest")
-        await operations.reset_stream(Session(session, SQL), *given, actor="me")
+        await operations.reset_stream(session, *given, actor="me")
     with safety():
         assert await stored(database, 5) == [1, 2, 3, 4, 5]
     async with daemon_session(database) as session:
         given = ("results", "RESULTS", "newest")
-        await operations.reset_stream(Session(session, SQL), *given, actor="me")
+        await operations.reset_stream(session, *given, actor="me")
     await is_told(database, "reading")
 
     async def is_at_the_end() -> bool:

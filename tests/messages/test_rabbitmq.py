@@ -8,7 +8,6 @@ import pytest
 from inboxd import operations
 from inboxd.brokers.rabbitmq.stream import FollowedRabbitMQStream
 from inboxd.settings import Broker, MessageSource
-from inboxd.store.session import Session
 from tests.messages.consuming import (
     being_stored,
     forget,
@@ -22,7 +21,7 @@ from tests.messages.consuming import (
 from tests.messages.rabbitmq_reading import Queue, following, made_queue, reading
 from tests.support import Database, StartWorker, eventually
 from tests.support.rabbitmq import RabbitMQServer
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -197,6 +196,6 @@ async def test_a_stream_that_was_made_anew_stops_its_source_until_it_is_reset(
         assert await numbers(database) == [0, 1, 2, 3, 4]
     async with daemon_session(database) as session:
         given = ("results", stream.name, "oldest")
-        await operations.reset_stream(Session(session, SQL), *given, actor="me")
+        await operations.reset_stream(session, *given, actor="me")
     with safety():
         assert await stored(database, 13) == [*range(13)]

@@ -11,14 +11,13 @@ from nats.js import JetStreamContext
 from inboxd.inbound.messages.verifying import VerifiedStream, verify
 from inboxd.operations.doctor.finding import Verdict
 from inboxd.settings import Settings
-from inboxd.store.session import Session
 from tests.messages.consuming import body, consuming, forget, settled, stored
 from tests.support import Config, Database, StartWorker
 from tests.support.kafka import MockKafka, mock_kafka
 from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.nats import NatsServer, jetstream, nats_server
 from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +56,7 @@ async def _verified(database: Database, config: Config, most: int = 100) -> list
     given = {"brokers": config["brokers"], "inbound": config["inbound"]}
     settings = Settings.model_validate({"database": {"dsn": database.dsn}, **given})
     async with daemon_session(database) as session:
-        return await verify(Session(session, SQL), settings, most)
+        return await verify(session, settings, most)
 
 
 async def _publish(js: JetStreamContext, start: int, end: int) -> None:

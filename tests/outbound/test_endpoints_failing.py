@@ -17,7 +17,7 @@ from tests.outbound.delivering import NO_POLL, delivered, send
 from tests.support import Database, StartWorker, eventually
 from tests.support.customer import Customer, Got, answer
 from tests.support.endpoints import add
-from tests.support.rows import SQL, daemon_pool
+from tests.support.rows import daemon_pool
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -44,10 +44,10 @@ class WorkerEndpoints:
         """Read the table and write changes, twice."""
         for _ in range(2):
             self.of.on_notify()
-            await self.of.turn(self._pool, SQL)
+            await self.of.turn(self._pool)
 
     async def finish(self) -> None:
-        await self.of.finish(self._pool, SQL)
+        await self.of.finish(self._pool)
 
     def failed(self, ago: float) -> None:
         """Record a failed delivery, `ago` seconds in the past."""

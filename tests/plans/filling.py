@@ -15,7 +15,7 @@ from uuid import UUID
 
 from inboxd.model.lane import BEGINNING
 from tests.support import Database, eventually
-from tests.support.rows import join
+from tests.support.rows import daemon_session, join
 
 WORKER = UUID(int=1)
 
@@ -301,9 +301,9 @@ async def look_up(database: Database, known: Known) -> None:
     find = "select b.id, array_agg(s.member) from inboxd.steps s join inboxd.batches b"
     find += " on b.id = s.batch_id where b.name = 'flow' group by b.id order by b.id desc limit 1"
     ((known.flow, known.steps),) = await database.fetch(find)
-    async with database.connect() as session:
+    async with daemon_session(database) as session:
         known.worker = await join(session)
-        row = await session.fetchrow(
+        row = await session.connection.fetchrow(
             "select date_part('epoch', run_at), id from inboxd.events where type = 'big' "
             "order by id desc limit 1"
         )

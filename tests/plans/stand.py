@@ -8,14 +8,15 @@
 `pooled_sessions` has the daemon's session behind a pooler.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from inboxd.store.connections import ERRAND_PLANS, OWN_PLANS, Connection, connect
+from inboxd.store.connections import ERRAND_PLANS, OWN_PLANS
 from inboxd.store.pools import lend, open_pool
+from inboxd.store.session import Session, connect
 from tests.plans.filling import Known
-from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, Case
+from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, SQL, Case
 from tests.support import Database
 from tests.support.rows import settings_of
 
@@ -31,17 +32,17 @@ class Stand:
     settings.
     """
 
-    daemon: Connection
-    operator: Connection
-    producer: Connection
-    handler: Connection
+    daemon: Session
+    operator: Session
+    producer: Session
+    handler: Session
     preamble: str = ""
 
-    async def undone(self, session: Connection, work: Awaitable[object]) -> None:
+    async def undone(self, session: Session, work: Awaitable[object]) -> None:
         """Run `work` in a transaction like the session's own, and roll it back."""
         await undone(session, work, self.preamble if session is self.daemon else "")
 
-    def cases(self) -> Iterator[tuple[str, Connection, Case]]:
+    def cases(self) -> Iterator[tuple[str, Session, Case]]:
         """The cases of all statements, with the sessions that run them."""
         for session, cases in (
             (self.daemon, DAEMON),
@@ -58,7 +59,9 @@ class Stand:
         Returns the process ids of the sessions.
         """
         return [
-            await session.fetchval("select pg_backend_pid() from pg_stat_force_next_flush()")
+            await session.connection.fetchval(
+                "select pg_backend_pid() from pg_stat_force_next_flush()"
+            )
             for session in (self.daemon, self.operator, self.producer, self.handler)
         ]
 
@@ -77,17 +80,21 @@ class Stand:
 async def sessions(database: Database) -> AsyncIterator[Stand]:
     """New sessions, for the `async with` block."""
     settings = settings_of(database)
+
+    async def opened(name: str, plans: Mapping[str, str]) -> Session:
+        return replace(await connect(settings, name, plans), sql=SQL)
+
     stand = Stand(
-        await connect(settings, "daemon", plans=OWN_PLANS),
-        await connect(settings, "operator", plans=ERRAND_PLANS),
-        await connect(settings, "producer", plans={}),
-        await connect(settings, "handler", plans={}),
+        await opened("daemon", OWN_PLANS),
+        await opened("operator", ERRAND_PLANS),
+        await opened("producer", {}),
+        await opened("handler", {}),
     )
     try:
         yield stand
     finally:
         for session in (stand.daemon, stand.operator, stand.producer, stand.handler):
-            session.terminate()
+            session.connection.terminate()
 
 
 @asynccontextmanager
@@ -98,17 +105,17 @@ async def pooled_sessions(database: Database) -> AsyncIterator[Stand]:
         stand = await stack.enter_async_context(sessions(database))
         pool = await stack.enter_async_context(open_pool(pooled, "daemon", 1))
         daemon = await stack.enter_async_context(lend(pool))
-        stand.daemon.terminate()
-        yield replace(stand, daemon=daemon, preamble=pool.preamble)
+        stand.daemon.connection.terminate()
+        yield replace(stand, daemon=replace(daemon, sql=SQL), preamble=pool.preamble)
 
 
-async def undone(connection: Connection, work: Awaitable[object], preamble: str = "") -> None:
+async def undone(session: Session, work: Awaitable[object], preamble: str = "") -> None:
     """Run `work` in a transaction, and roll it back."""
-    transaction = connection.transaction()
+    transaction = session.transaction()
     await transaction.start()
     try:
         if preamble:
-            await connection.execute(preamble)
+            await session.connection.execute(preamble)
         await work
     finally:
         await transaction.rollback()

@@ -18,11 +18,12 @@ from typing import TypeAlias
 import asyncpg
 
 from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.plans.filling import WORKER, Known, empty, fill, index_today, leave_alone, look_up
 from tests.plans.stand import Stand, pooled_sessions, sessions
 from tests.support import Database, create, drop, eventually
 from tests.support.databases import AnyServer
-from tests.support.rows import join
+from tests.support.rows import SQL, join
 
 # The state that other states are compared with: full, analyzed, and planned in that state.
 GOOD = "full and analyzed"
@@ -98,7 +99,7 @@ class _Site:
         match word:
             case "plan":
                 if self.known.worker == WORKER:  # a worker that has not joined claims nothing
-                    self.known.worker = await join(self.observer)
+                    self.known.worker = await join(Session(self.observer, SQL))
                 await self.stand.plan(self.known)
             case "new" | "pooled":
                 self.old += await self.stand.count()
@@ -144,11 +145,11 @@ class _Site:
 
         await eventually(others_are_gone)
 
-    async def _pages_of(self, session: Connection, work: Awaitable[object]) -> int:
-        await session.execute("select pg_stat_force_next_flush()")
+    async def _pages_of(self, session: Session, work: Awaitable[object]) -> int:
+        await session.connection.execute("select pg_stat_force_next_flush()")
         before = await self.observer.fetchval(PAGES)
         await work
-        await session.execute("select pg_stat_force_next_flush()")
+        await session.connection.execute("select pg_stat_force_next_flush()")
         after = await self.observer.fetchval(PAGES)
         return int(after - before)
 

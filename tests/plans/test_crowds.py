@@ -31,13 +31,13 @@ from inboxd.model.priority_order import PriorityOrder
 from inboxd.registry.plugins import build_registry
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
-from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop
-from tests.support.rows import SQL, daemon_pool, join
+from tests.support.rows import daemon_pool, daemon_session, join
 
 pytestmark = pytest.mark.anyio
 
@@ -95,13 +95,13 @@ def _registry() -> Registry:
 class Site:
     """A worker's sources of claims, on the only session of its pool."""
 
-    session: Connection
+    session: Session
     parts: Any
     worker: Any
 
     async def others(self) -> None:
         """Replace the other rows by new ones, the same number of each kind."""
-        await self.session.execute(
+        await self.session.connection.execute(
             "delete from inboxd.events where topic = 'default' and type = 'b.few';"
             "delete from inboxd.commands where queue in ('default', 'keyed') and type = 'b.few'"
         )
@@ -110,8 +110,8 @@ class Site:
             (_COMMANDS, "keyed", True),
             (_EVENTS, "default", False),
         ):
-            await self.session.execute(insert, where, "b.few", keyed, OTHERS, LONG_DUE)
-        await self.session.execute("vacuum analyze inboxd.commands, inboxd.events")
+            await self.session.connection.execute(insert, where, "b.few", keyed, OTHERS, LONG_DUE)
+        await self.session.connection.execute("vacuum analyze inboxd.commands, inboxd.events")
 
     async def claim(self) -> tuple[int, int]:
         """Claim until no row is left; returns the pages that were read, and the number of rows."""
@@ -120,8 +120,8 @@ class Site:
         rows = 0
         while taken := await _page(commands):
             rows += taken
-        async with borrow(self.parts.pool) as connection:
-            while found := await events.claim(connection, PAGE):
+        async with borrow(self.parts.pool) as session:
+            while found := await events.claim(session, PAGE):
                 rows += len(found.rows)
                 found.ran(len(found.rows))
         return await self._pages() - before, rows
@@ -129,7 +129,7 @@ class Site:
     async def _looked(self) -> tuple[Sequence[PlainLanes | LimitedQueues], SingleSource]:
         """New sources that have surveyed everything from the beginning."""
         parts = self.parts
-        upkeep = BreakerUpkeep(parts.breakers, parts.pool, SQL, self.worker, parts.metrics)
+        upkeep = BreakerUpkeep(parts.breakers, parts.pool, self.worker, parts.metrics)
         await upkeep.turn()
         admission, order = Admission(parts), PriorityOrder({})
         settler: Any = SimpleNamespace(through=0, handed_over=0)
@@ -137,18 +137,18 @@ class Site:
         limited = LimitedQueues(parts, settler, key_runs, admission, order)
         commands = (PlainLanes(parts, admission, order), limited)
         events = SingleSource(parts)
-        async with borrow(parts.pool) as connection:
-            seen = await look(connection, SQL)
+        async with borrow(parts.pool) as session:
+            seen = await look(session)
             for source in commands:
-                await source.survey(connection, seen)
-            await events.survey(connection, LineLook((), (), (), ()))
+                await source.survey(session, seen)
+            await events.survey(session, LineLook((), (), (), ()))
         return commands, events
 
     async def _pages(self) -> int:
-        async with borrow(self.parts.pool) as connection:
-            await connection.execute("select pg_stat_force_next_flush()")
-        await self.session.execute("select pg_stat_force_next_flush()")
-        return int(await self.session.fetchval(PAGES))
+        async with borrow(self.parts.pool) as session:
+            await session.connection.execute("select pg_stat_force_next_flush()")
+        await self.session.connection.execute("select pg_stat_force_next_flush()")
+        return int(await self.session.connection.fetchval(PAGES))
 
 
 async def _page(sources: Sequence[PlainLanes | LimitedQueues]) -> int:
@@ -166,7 +166,7 @@ async def site(server: Server | ExternalServer, template: Database) -> AsyncIter
     try:
         await leave_alone(database)
         await database.end_sessions()
-        async with database.connect() as session, daemon_pool(database, 1) as pool:
+        async with daemon_session(database) as session, daemon_pool(database, 1) as pool:
             worker = await join(session)
             yield Site(session, _parts(pool, worker), worker)
     finally:
@@ -185,7 +185,6 @@ def _parts(pool: Pool, worker: Any) -> Any:
     breakers.need(known.breakers)
     return SimpleNamespace(
         settings=settings,
-        sql=SQL,
         pool=pool,
         registry=registry,
         metrics=metrics,
@@ -208,17 +207,17 @@ def _cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "rows"), [*_cases()])
 async def test_claims_beside_a_crowd_touch_no_more_pages(site: Site, name: str, rows: int) -> None:
     session, (insert, *crowd) = site.session, CROWDS[name]
-    await session.execute(insert, *crowd, rows, LATER)
+    await session.connection.execute(insert, *crowd, rows, LATER)
     await site.others()
     await site.claim()  # makes the plans
     await site.others()
     alone, claimed = await site.claim()
     assert claimed == 3 * OTHERS
-    await session.execute(
+    await session.connection.execute(
         "insert into inboxd.breakers (name, mode, version) values ('target', 'open', 1) "
         "on conflict (name) do update set mode = 'open', version = breakers.version + 1"
     )
-    await session.execute(insert, *crowd, rows, DUE)
+    await session.connection.execute(insert, *crowd, rows, DUE)
     await site.others()
     beside, claimed = await site.claim()
     print(f"{name}: {beside} pages beside {rows}, {alone} alone")  # noqa: T201 - figures to look at

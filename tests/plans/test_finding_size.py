@@ -19,7 +19,8 @@ from inboxd.embedded import Server
 from inboxd.operations import containing, find
 from inboxd.store.connections import Connection
 from inboxd.store.finding import Filter, When
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop, eventually

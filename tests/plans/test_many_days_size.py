@@ -16,7 +16,7 @@ from inboxd.operations import find
 from inboxd.operations.finding import Found
 from inboxd.store.connections import Connection
 from inboxd.store.finding import Filter, When
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop

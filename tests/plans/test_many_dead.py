@@ -16,8 +16,8 @@ from inboxd.operations.failures import (
     spread_of,
     trends_of,
 )
-from inboxd.store.connections import connect
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import connect
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop
@@ -89,11 +89,11 @@ async def _read(database: Database) -> tuple[int, list[Group]]:
     try:
         async with open_session(settings) as session:
             await session.connection.execute("select pg_stat_force_next_flush()")
-            before = await observer.fetchval(PAGES)
+            before = await observer.connection.fetchval(PAGES)
             found = await failures(session)
             await trends_of(session, found)
             await spread_of(session, found[0])
             await session.connection.execute("select pg_stat_force_next_flush()")
-            return int(await observer.fetchval(PAGES) - before), found
+            return int(await observer.connection.fetchval(PAGES) - before), found
     finally:
-        observer.terminate()
+        observer.connection.terminate()

@@ -23,13 +23,14 @@ from inboxd.operations.daily_statement import statement
 from inboxd.operations.totals import Exactness, Number, count_all
 from inboxd.store.connections import Connection
 from inboxd.store.finding import Filter
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop, eventually
 from tests.support.large_history import fill, rows_a_day
-from tests.support.rows import SQL, daemon_pool, settings_of
+from tests.support.rows import daemon_pool, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(7200)]
 
@@ -83,7 +84,7 @@ async def large(server: Server | ExternalServer, template: Database) -> AsyncIte
 async def _count(database: Database) -> None:
     """Count each day once as the leader does, then make the statement."""
     async with daemon_pool(database, 2) as pool:
-        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        context = MaintenanceContext(pool, Metrics("0"), uuid4())
         statements = DailyStatement(context, _leads)
 
         async def is_made() -> bool:

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 
 from inboxd.embedded import Server
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.plans.filling import Known, empty, fill, index_today, leave_alone
 from tests.plans.stand import Stand, sessions, undone
 from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, Case
@@ -50,7 +50,7 @@ async def emptied(server: Server | ExternalServer, template: Database) -> AsyncI
         await database.execute("analyze")
         async with sessions(database) as stand:
             for session in (stand.daemon, stand.operator, stand.producer, stand.handler):
-                await session.execute(TELL)
+                await session.connection.execute(TELL)
             yield stand, Known(worker=await join(stand.operator)), await _drops(database)
     finally:
         drop(server, database)
@@ -71,7 +71,7 @@ async def _drops(database: Database) -> dict[str, str]:
     }
 
 
-async def _plans(session: Connection, case: Case, known: Known, before: str = "") -> Plans:
+async def _plans(session: Session, case: Case, known: Known, before: str = "") -> Plans:
     """The plans of a case's statements, also inside functions; it may fail for lack of rows."""
     heard: list[str] = []
 
@@ -80,15 +80,15 @@ async def _plans(session: Connection, case: Case, known: Known, before: str = ""
 
     async def work() -> None:
         if before:
-            await session.execute(before)
+            await session.connection.execute(before)
         try:
             await case(session, known)
         except asyncpg.PostgresError:
             assert before, "the case may fail only without an index"
 
-    session.add_log_listener(hear)
+    session.connection.add_log_listener(hear)
     await undone(session, work())
-    session.remove_log_listener(hear)
+    session.connection.remove_log_listener(hear)
     told = [json.loads(text[text.index("{") :]) for text in heard if "plan:" in text]
     return {each["Query Text"]: each["Plan"] for each in told}
 

@@ -25,7 +25,7 @@ from inboxd.admin.screens.access import Everybody
 from inboxd.admin.screens.application import Screens
 from inboxd.admin.screens.pages import SCREENS
 from inboxd.settings import Settings
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 from tests.browser import school
 from tests.support import Database, Worker, create_migrated, eventually, temporary_server
 from tests.support.large_history import fill, rows_a_day
@@ -196,7 +196,7 @@ def shared_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inboxd.admin.screens.writing._CHECK_SECONDS", 3600.0)
     for name in ("_FRESH_SECONDS", "_COMPLETED_SECONDS"):
         monkeypatch.setattr(f"inboxd.admin.screens.snapshot.{name}", 3600.0)
-    monkeypatch.setattr("inboxd.store.session._RIGHTS", 3600.0)
+    monkeypatch.setattr("inboxd.store.operator_sessions._RIGHTS", 3600.0)
 
 
 PATHS = (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from inboxd.embedded import Server
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.plans.filling import Known, fill, index_today, leave_alone, look_up
 from tests.plans.stand import Stand, sessions, undone
 from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, Case
@@ -87,7 +87,7 @@ async def full(
         drop(server, database)
 
 
-async def _ask(full: Full, session: Connection, cases: Cases, name: str) -> None:
+async def _ask(full: Full, session: Session, cases: Cases, name: str) -> None:
     case, indexes = cases[name]
     # In the first run the driver reads types, and planning reads the catalogue; an operator's
     # statement is planned in the second run too.

@@ -23,10 +23,9 @@ from inboxd.client import (
     UnknownCommand,
 )
 from inboxd.errors import UsageError
-from inboxd.store.session import Session
 from tests.producers.conftest import Producer, settled
 from tests.support import Database, StartWorker
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
@@ -234,23 +233,22 @@ async def test_each_end_raises_an_error_of_its_own(database: Database) -> None:
 async def test_a_replayed_command_is_followed_to_its_new_row(
     database: Database,
 ) -> None:
-    async with daemon_session(database) as connection:
-        sent = await inbox.send(connection, "a.b")
-        await connection.execute("UPDATE inboxd.commands SET status = 'failed'")
+    async with daemon_session(database) as session:
+        sent = await inbox.send(session, "a.b")
+        await session.connection.execute("UPDATE inboxd.commands SET status = 'failed'")
         for _ in range(2):
-            dead = await connection.fetchval("SELECT max(id) FROM inboxd.commands")
-            session = Session(connection, SQL)
+            dead = await session.connection.fetchval("SELECT max(id) FROM inboxd.commands")
             await operations.act(session, "commands", "replay", [dead], actor="me")
-            await connection.execute(
+            await session.connection.execute(
                 "UPDATE inboxd.commands SET status = 'failed', errors = $1",
                 '[{"error": "E: again"}]',
             )
             with pytest.raises(CommandFailed, match=f"{sent.command_id} has failed: E: again"):
-                await inbox.result(connection, sent.command_id)
-        heir = await connection.fetchval("SELECT command_id FROM inboxd.commands")
+                await inbox.result(session, sent.command_id)
+        heir = await session.connection.fetchval("SELECT command_id FROM inboxd.commands")
         assert heir != sent.command_id
         await end(database, heir, result='"at last"')
-        assert await inbox.result(connection, sent.command_id) == "at last"
+        assert await inbox.result(session, sent.command_id) == "at last"
 
 
 @pytest.mark.parametrize("role", ["inboxd_producer", "inboxd_worker"])

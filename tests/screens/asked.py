@@ -17,7 +17,7 @@ import anyio.lowlevel
 import pytest
 
 from inboxd.store import pools
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 
 _NOT_COUNTED = (
     *("begin;", "begin ", "commit", "rollback", "savepoint", "release"),
@@ -48,10 +48,10 @@ def listen(monkeypatch: pytest.MonkeyPatch) -> AskedStatements:
     found, look_at = AskedStatements(), pools.look_at
 
     @asynccontextmanager
-    async def noted(pool: pools.Pool, within: float) -> AsyncIterator[Connection]:
-        async with look_at(pool, within) as connection:
-            with connection.query_logger(lambda query: found.note(query.query, query.args)):
-                yield connection
+    async def noted(pool: pools.Pool, within: float) -> AsyncIterator[Session]:
+        async with look_at(pool, within) as session:
+            with session.connection.query_logger(lambda query: found.note(query.query, query.args)):
+                yield session
 
-    monkeypatch.setattr("inboxd.store.session.look_at", noted)
+    monkeypatch.setattr("inboxd.store.operator_sessions.look_at", noted)
     return found

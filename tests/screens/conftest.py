@@ -10,7 +10,7 @@ from inboxd.admin.screens.access import Everybody
 from inboxd.admin.screens.application import Screens
 from inboxd.admin.screens.pages import SCREENS
 from inboxd.settings import Settings
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 from tests.support import Database
 from tests.support.rows import settings_of
 

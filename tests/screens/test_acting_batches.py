@@ -75,8 +75,8 @@ async def test_batch_is_cancelled_after_its_consequences_are_shown(
     database: Database, olga: httpx.AsyncClient
 ) -> None:
     batch = await send_batch(database, "mails", 3)
-    async with daemon_session(database) as connection:
-        worker = await join(connection)
+    async with daemon_session(database) as session:
+        worker = await join(session)
     await database.execute(
         "update inboxd.commands set status = 'running', fence = 1, worker_id = $1"
         " where id = (select min(id) from inboxd.commands where batch_id is not null)",

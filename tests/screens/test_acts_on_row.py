@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from inboxd import operations
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.screens.reading import Read, read
 from tests.screens.visiting import sign_in, user, visiting
 from tests.support import Database

@@ -113,8 +113,8 @@ async def test_members_by_status_and_by_page(
     batch = await send_batch(database, "mails", 45)
     ids = await database.fetch("select id from inboxd.commands where batch_id = $1", batch)
     dead, run = ids[7]["id"], ids[20]["id"]
-    async with daemon_session(database) as connection:
-        worker = await join(connection)
+    async with daemon_session(database) as session:
+        worker = await join(session)
     await database.execute(
         "update inboxd.commands set status = 'running', fence = 1, worker_id = $2"
         " where id = any($1)",

@@ -19,7 +19,7 @@ from inboxd.admin.screens.pages import SCREENS
 from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of
 from inboxd.admin.tokens import Tokens
 from inboxd.settings import Settings
-from inboxd.store.session import Looks
+from inboxd.store.operator_sessions import Looks
 from inboxd.store.wakeups import HotTable
 from tests.screens.visits import VISITS, write_rows
 from tests.support import Database

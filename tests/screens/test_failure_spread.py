@@ -14,10 +14,10 @@ from inboxd.model.outcome import Failure
 from inboxd.operations import failures
 from inboxd.operations.failures import FIRST, Spread, spread_of, trends_of
 from inboxd.store import workers
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.screens.reading import read
 from tests.support import Database
-from tests.support.rows import SQL, daemon_pool, daemon_session, send, settings_of
+from tests.support.rows import daemon_pool, daemon_session, send, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -134,13 +134,13 @@ def test_an_error_names_the_release_that_failed() -> None:
 
 async def test_a_worker_that_died_is_named_with_its_release(database: Database) -> None:
     async with daemon_session(database) as session, daemon_pool(database) as pool:
-        await workers.join(session, SQL, replace(_ME, release="school 1.4"))
-        (id_,) = await send(session, 1)
-        await session.execute(
+        await workers.join(session, replace(_ME, release="school 1.4"))
+        (id_,) = await send(session.connection, 1)
+        await session.connection.execute(
             "update inboxd.commands set status = 'running', worker_id = $1 where id = $2",
             *(_ME.id, id_),
         )
-        assert await workers.declare_dead(pool, SQL, _ME.id, 0, 3)
+        assert await workers.declare_dead(pool, _ME.id, 0, 3)
     errors = await database.fetchval("select errors from inboxd.commands")
     (entry,) = orjson.loads(errors)
     assert (entry["release"], entry["process"]) == ("school 1.4", "node-a:1")

@@ -17,7 +17,8 @@ from inboxd.admin.screens.pages import SCREENS
 from inboxd.embedded import Server
 from inboxd.settings import Settings
 from inboxd.store import samples
-from inboxd.store.session import Looks, Session, open_looks
+from inboxd.store.operator_sessions import Looks, open_looks
+from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.rows import send, settings_of
 from tests.support.waiting import eventually

@@ -11,25 +11,25 @@ import pytest
 from inboxd.admin.screens.pages.markers import placed
 from inboxd.operations.markers import MOST, happened
 from inboxd.store import breakers, workers
-from inboxd.store.connections import Connection
 from inboxd.store.markers import Marker
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from tests.support import Database
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
 
 HOSTILE = "\"'><img src=x onerror=alert(1)></title><script>alert(2)</script>"
 
 
-async def _join(connection: Connection, release: str | None, minutes: int) -> UUID:
+async def _join(session: Session, release: str | None, minutes: int) -> UUID:
     """Register a worker that started `minutes` ago."""
     me = workers.WorkerIdentity(
         *(uuid4(), "w", f"node-{minutes}", 1, "1.0", (), (), (), "same"), release=release
     )
-    await workers.join(connection, SQL, me)
+    await workers.join(session, me)
     back = f"update inboxd.workers set started_at = now() - {minutes} * interval '1 min'"
-    await connection.execute(f"{back} where id = $1", me.id)
+    await session.connection.execute(f"{back} where id = $1", me.id)
     return me.id
 
 
@@ -84,17 +84,17 @@ async def test_a_breaker_that_opens_and_closes_is_marked_once_each(
     screens: httpx.AsyncClient, database: Database
 ) -> None:
     """A failed probe opens the breaker again, and makes no second marker."""
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         me, reason = uuid4(), "5 of 6 calls failed"
-        version = await breakers.open_(connection, SQL, "mail", 0, 0.0, 1, reason)
+        version = await breakers.open_(session, "mail", 0, 0.0, 1, reason)
         for opens in (2, 3):
-            version = await breakers.take_probe(connection, SQL, "mail", me, 10.0)
+            version = await breakers.take_probe(session, "mail", me, 10.0)
             assert version is not None
-            version = await breakers.open_(connection, SQL, "mail", version, 0.0, opens, reason)
-        version = await breakers.take_probe(connection, SQL, "mail", me, 10.0)
+            version = await breakers.open_(session, "mail", version, 0.0, opens, reason)
+        version = await breakers.take_probe(session, "mail", me, 10.0)
         assert version is not None
-        assert await breakers.close(connection, SQL, "mail", version) is not None
-        assert await breakers.close(connection, SQL, "mail", version) is None, "already closed"
+        assert await breakers.close(session, "mail", version) is not None
+        assert await breakers.close(session, "mail", version) is None, "already closed"
     told = [(each["kind"], each["what"], each["subject"]) for each in await _happened(database)]
     assert told == [("breaker", "closed", "mail"), ("breaker", "open", "mail")]
     await database.execute("update inboxd.breaker_changes set at = now() - interval '5 min'")
@@ -102,8 +102,8 @@ async def test_a_breaker_that_opens_and_closes_is_marked_once_each(
     assert "Breaker mail opened" in page
     assert "Breaker mail closed" in page
     await database.execute("update inboxd.breaker_changes set at = now() - interval '15 days'")
-    async with daemon_session(database) as connection:
-        await breakers.forget(connection, SQL)
+    async with daemon_session(database) as session:
+        await breakers.forget(session)
     assert await database.fetchval("select count(*) from inboxd.breaker_changes") == 0
 
 
@@ -111,12 +111,12 @@ async def test_the_first_and_the_last_worker_of_a_release_are_marked(
     database: Database,
 ) -> None:
     """The other workers of a deploy have no marker, nor has a worker that restarts."""
-    async with daemon_session(database) as connection:
-        old = [await _join(connection, "school 1.3", minutes) for minutes in (300, 299)]
+    async with daemon_session(database) as session:
+        old = [await _join(session, "school 1.3", minutes) for minutes in (300, 299)]
         for minutes in (30, 29):
-            await _join(connection, "school 1.4", minutes)
+            await _join(session, "school 1.4", minutes)
         for worker in old:
-            await workers.leave(connection, SQL, worker)
+            await workers.leave(session, worker)
     found = [(each["what"], each["subject"], each["who"]) for each in await _happened(database)]
     assert found == [
         ("left", "school 1.3, inboxd 1.0", None),
@@ -125,11 +125,11 @@ async def test_the_first_and_the_last_worker_of_a_release_are_marked(
 
 
 async def test_a_worker_that_is_started_again_is_no_other_release(database: Database) -> None:
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         for minutes in (90, 20):
-            worker = await _join(connection, None, minutes)
+            worker = await _join(session, None, minutes)
             if minutes == 90:
-                await workers.leave(connection, SQL, worker)
+                await workers.leave(session, worker)
     assert await _happened(database) == []
 
 

@@ -26,7 +26,7 @@ from inboxd.cli import main
 from inboxd.errors import InboxdError
 from inboxd.operations import Tenants
 from inboxd.settings import Settings
-from inboxd.store.session import Looks, open_looks
+from inboxd.store.operator_sessions import Looks, open_looks
 from tests.browser import school
 from tests.screens.reading import read
 from tests.support import Database

@@ -18,7 +18,8 @@ from inboxd.admin.screens.pages import SCREENS, rows
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database as DatabaseSettings
 from inboxd.settings import Settings
-from inboxd.store.session import Looks, Session, open_looks
+from inboxd.store.operator_sessions import Looks, open_looks
+from inboxd.store.session import Session
 from tests.browser import school
 from tests.screens.reading import read
 from tests.screens.test_operating import PAGES

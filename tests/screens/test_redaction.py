@@ -21,7 +21,7 @@ from tests.screens.terminal import printed
 from tests.screens.visiting import ADA, SAME, TOKENS, sign_in, user, visiting
 from tests.support import Database
 from tests.support.receipts import receipt, receive
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -73,8 +73,8 @@ async def _declare(database: Database) -> None:
     """Store the declarations of a worker that has this plugin."""
     settings = Settings(database=settings_of(database))
     registry, _ = judged(build_registry([("dist", _plugin())]), settings, whole=False)
-    async with daemon_session(database) as connection, connection.transaction():
-        await WorkerDeclaration(SQL, settings, registry).make(connection)
+    async with daemon_session(database) as session, session.transaction():
+        await WorkerDeclaration(settings, registry).make(session)
 
 
 async def _fill(database: Database) -> None:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from inboxd import operations
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.screens.reading import read
 from tests.support import Database
 from tests.support.rows import emit, send, settings_of

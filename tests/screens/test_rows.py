@@ -14,7 +14,7 @@ from inboxd.admin.screens.pages import SCREENS
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.operations import finding
 from inboxd.settings import Settings
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 from tests.browser import school
 from tests.screens.reading import document, read
 from tests.screens.terminal import printed

@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> AskedStatements:
         ),
     ):
         monkeypatch.setattr(f"inboxd.admin.screens.pages.{name}", 3600.0)
-    monkeypatch.setattr("inboxd.store.session._RIGHTS", 3600.0)
+    monkeypatch.setattr("inboxd.store.operator_sessions._RIGHTS", 3600.0)
     return listen(monkeypatch)
 
 

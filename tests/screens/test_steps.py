@@ -13,7 +13,7 @@ from tests.screens.reading import document, read
 from tests.screens.terminal import printed
 from tests.support import Database
 from tests.support.plans import told
-from tests.support.rows import SQL, daemon_session, join
+from tests.support.rows import daemon_session, join
 
 pytestmark = pytest.mark.anyio
 
@@ -46,8 +46,8 @@ async def _many(database: Database, count: int) -> int:
 
 async def _settle(database: Database, flow: int, name: str) -> None:
     """The step succeeds, which releases the steps that wait for its success."""
-    async with daemon_session(database) as connection:
-        worker = await join(connection)
+    async with daemon_session(database) as session:
+        worker = await join(session)
     ((id_,),) = await database.fetch(
         "update inboxd.commands set status = 'running', fence = 1, worker_id = $3 where command_id"
         " = (select member from inboxd.steps where batch_id = $1 and name = $2) returning id",
@@ -200,12 +200,10 @@ async def test_a_thousand_steps_are_not_compared_with_each_other(database: Datab
     """Sessions of inboxd join by nested loops only, so a join of two lists would be quadratic."""
     flow = await _many(database, 1_000)
     await database.execute("analyze")
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         nodes = await told(
-            connection,
-            connection.fetch(
-                SQL["batch_steps"], flow, 1_000, datetime.now(UTC) - timedelta(days=1)
-            ),
+            session,
+            session.fetch("batch_steps", flow, 1_000, datetime.now(UTC) - timedelta(days=1)),
         )
     assert max(node["Actual Rows"] for node in nodes) <= 4_000
     removed = [node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"] for node in nodes]

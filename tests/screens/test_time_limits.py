@@ -25,7 +25,7 @@ HTML = {"accept": "text/html"}
 @asynccontextmanager
 async def _audit_is_locked(database: Database) -> AsyncIterator[None]:
     async with daemon_session(database) as other, other.transaction():
-        await other.execute("lock table inboxd.audit in access exclusive mode")
+        await other.connection.execute("lock table inboxd.audit in access exclusive mode")
         yield
 
 

@@ -41,7 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> MovedClock:
     moved = MovedClock()
     for module in ("snapshot", "readings", "shared"):
         monkeypatch.setattr(f"inboxd.admin.screens.{module}.monotonic", moved)
-    monkeypatch.setattr("inboxd.store.session.monotonic", moved)
+    monkeypatch.setattr("inboxd.store.operator_sessions.monotonic", moved)
     # The number of its statements depends on the time that they take.
     monkeypatch.setattr("inboxd.admin.screens.pages.doctor._FRESH_SECONDS", 3600.0)
     return moved

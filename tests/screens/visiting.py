@@ -23,7 +23,7 @@ from inboxd.admin.site import AdminSite
 from inboxd.admin.tokens import Tokens
 from inboxd.model.passwords import hash_password
 from inboxd.settings import Settings
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 from tests.support import Database
 from tests.support.rows import settings_of
 

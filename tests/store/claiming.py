@@ -12,20 +12,15 @@ from uuid import UUID, uuid4
 from inboxd.api import messages
 from inboxd.model.lane import Lane
 from inboxd.store import commands
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedCommand
-from tests.support.rows import SQL
+from inboxd.store.session import Session
 
 
 async def claim(
-    connection: Connection,
-    worker: UUID,
-    rows: int = 100,
-    room: int = 100,
-    queue: str = "default",
+    session: Session, worker: UUID, rows: int = 100, room: int = 100, queue: str = "default"
 ) -> list[ClaimedCommand]:
     lane = Lane((queue, "test.noop", 0))
-    return await commands.claim(connection, SQL, worker, {queue: room}, [lane], rows)
+    return await commands.claim(session, worker, {queue: room}, [lane], rows)
 
 
 def ids_of(rows: Sequence[messages.Row]) -> list[int]:
@@ -36,7 +31,7 @@ GROUP = uuid4()
 
 
 async def claim_suspects(
-    session: Connection,
+    session: Session,
     worker: UUID,
     room: Mapping[str, int] = {"default": 9},
     *,
@@ -44,4 +39,4 @@ async def claim_suspects(
     group: UUID = GROUP,
     rows: int = 9,
 ) -> list[int]:
-    return ids_of(await commands.claim_suspects(session, SQL, worker, group, types, room, rows))
+    return ids_of(await commands.claim_suspects(session, worker, group, types, room, rows))

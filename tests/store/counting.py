@@ -9,10 +9,9 @@ The tally's clock shows 0: `ago` counts seconds before it.
 
 from inboxd.model.durations import Durations
 from inboxd.store import statistics
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.telemetry.tally import Statistic, StatisticKey
 from tests.support import Database
-from tests.support.rows import SQL
 
 TABLES = (
     *("stats", "stats_written", "stats_series", "stats_minutes", "stats_hours", "stats_days"),
@@ -50,17 +49,17 @@ def counted(
     return Statistic(key, len(took), of(*took), of(*took, *took), done)
 
 
-async def write(session: Connection, *rows: Statistic) -> None:
+async def write(session: Session, *rows: Statistic) -> None:
     """Write as a worker does, while the tally's clock shows 0."""
-    await statistics.write(session, SQL, rows, lambda: 0.0)
+    await statistics.write(session, rows, lambda: 0.0)
 
 
-async def roll_up(session: Connection, rows: int = 100) -> int:
+async def roll_up(session: Session, rows: int = 100) -> int:
     """Take over and roll up, as the leader does; returns the number of rows."""
     async with session.transaction(isolation="read_committed"):
-        taken = await statistics.take_over(session, SQL, rows)
-        return taken + await statistics.roll_up(session, SQL, rows)
+        taken = await statistics.take_over(session, rows)
+        return taken + await statistics.roll_up(session, rows)
 
 
-async def count_of(session: Connection, table: str) -> int:
-    return int(await session.fetchval(f"select count(*) from inboxd.{table}"))
+async def count_of(session: Session, table: str) -> int:
+    return int(await session.connection.fetchval(f"select count(*) from inboxd.{table}"))

@@ -15,14 +15,14 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.operations.totals import Totals, count_all
 from inboxd.store import census
 from inboxd.store.census import CountBegun, DayCount, UncountedDay
-from inboxd.store.connections import Connection
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.metrics import Metrics
 from tests.store.retained import leads
 from tests.support import Database
 from tests.support.history import settle
-from tests.support.rows import SQL, daemon_pool, daemon_session, settings_of
+from tests.support.rows import daemon_pool, daemon_session, settings_of
 
 TABLES: list[HotTable] = ["events", "commands"]
 
@@ -47,7 +47,7 @@ async def ended(
 async def take(database: Database) -> None:
     """Run the leader's task once."""
     async with daemon_pool(database, 1) as pool:
-        await Census(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), leads).take()
+        await Census(MaintenanceContext(pool, Metrics("0"), uuid4()), leads).take()
 
 
 async def counted(
@@ -60,7 +60,7 @@ async def counted(
 async def uncounted(database: Database, table: str) -> list[UncountedDay]:
     """The past days of a table that have no count."""
     async with daemon_session(database) as session:
-        days = await census.uncounted(session, SQL)
+        days = await census.uncounted(session)
     return [each for each in days if each.table == table and each.over]
 
 
@@ -69,14 +69,14 @@ async def _nothing() -> None:
 
 
 async def count_day(
-    session: Connection, each: UncountedDay, change: Callable[[], Awaitable[object]] = _nothing
+    session: Session, each: UncountedDay, change: Callable[[], Awaitable[object]] = _nothing
 ) -> tuple[CountBegun, DayCount]:
     """Count a day; calls `change` before the last stretch."""
-    began = await census.begin(session, SQL, each.part, each.parent)
+    began = await census.begin(session, each.part, each.parent)
     rows = DayCount()
     *first, last = census.stretches(each)
     for stretch in first:
-        await census.count(session, SQL, each, stretch, rows)
+        await census.count(session, each, stretch, rows)
     await change()
-    await census.count(session, SQL, each, last, rows)
+    await census.count(session, each, last, rows)
     return began, rows

@@ -18,9 +18,8 @@ import asyncpg
 from inboxd.api.topics import Topic
 from inboxd.maintenance.intakes import Intakes
 from inboxd.store import intakes, topics
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.support import Database
-from tests.support.rows import SQL
 
 REWARDS = Topic(name="rewards", source="test", mode="sequential", key_path=("user",))
 
@@ -36,33 +35,33 @@ ROWS = "select * from inboxd.events order by topic, id"
 
 @asynccontextmanager
 async def announced(
-    connection: Connection, given: Sequence[Topic], subscriptions: Sequence[tuple[str, str]]
+    session: Session, given: Sequence[Topic], subscriptions: Sequence[tuple[str, str]]
 ) -> AsyncIterator[None]:
     """Announce a declaration; it is made at the end of the block."""
-    found = await intakes.announce(connection, SQL, given, subscriptions)
+    found = await intakes.announce(session, given, subscriptions)
     yield
-    async with connection.transaction():
-        assert await intakes.hold(connection, SQL, found)
-        await topics.declare(connection, SQL, given, subscriptions)
-        await intakes.open_(connection, SQL, found)
+    async with session.transaction():
+        assert await intakes.hold(session, found)
+        await topics.declare(session, given, subscriptions)
+        await intakes.open_(session, found)
 
 
 async def declare(
-    connection: Connection, given: Sequence[Topic], *subscriptions: tuple[str, str]
+    session: Session, given: Sequence[Topic], *subscriptions: tuple[str, str]
 ) -> None:
     """Announce and make a declaration, as a joining worker does."""
-    async with announced(connection, given, subscriptions):
+    async with announced(session, given, subscriptions):
         pass
 
 
-def taker(connection: Connection) -> Intakes:
+def taker(session: Session) -> Intakes:
     """The task that a worker runs twice a second."""
 
     @asynccontextmanager
-    async def borrow() -> AsyncIterator[Connection]:
-        yield connection
+    async def borrow() -> AsyncIterator[Session]:
+        yield session
 
-    return Intakes(SQL, borrow, notify=True)
+    return Intakes(borrow, notify=True)
 
 
 async def emit(

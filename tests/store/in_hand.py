@@ -12,11 +12,11 @@ from uuid import UUID
 
 from inboxd.model.lane import Lane
 from inboxd.store import commands, events, workers
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue, Settlement
 from inboxd.store.wakeups import HotTable
 from tests.support import Database
-from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
+from tests.support.rows import daemon_pool, daemon_session, emit, join, send
 
 _ERROR = '{"error": "TimeoutError: no answer"}'
 # Number of deaths alone that make a command a dead letter.
@@ -50,11 +50,11 @@ class InHand:
             if self._table == "commands":
                 lane, room = Lane(("default", type_, 0)), {"default": rows}
                 # Older rows of the lane come first.
-                taken = await commands.claim(session, SQL, worker, room, [lane], rows)
+                taken = await commands.claim(session, worker, room, [lane], rows)
                 assert len(taken) == rows
                 self._held[worker] = [(row["id"], row["fence"]) for row in taken]
             else:
-                await workers.beat(session, SQL, worker, rows, "running", events=rows)
+                await workers.beat(session, worker, rows, "running", events=rows)
                 self._held[worker] = [(id_, 0) for id_ in ids]
 
     async def retried(self, status: str) -> None:
@@ -67,10 +67,10 @@ class InHand:
         ]
         async with daemon_session(self._database) as session:
             if self._table == "commands":
-                ids = await commands.requeue(session, SQL, worker, failed)
+                ids = await commands.requeue(session, worker, failed)
                 assert ids == {id_ for id_, _ in held}
             else:
-                await events.requeue(session, SQL, failed)
+                await events.requeue(session, failed)
             await self._leave(session, worker)
 
     async def settled(self) -> None:
@@ -81,9 +81,9 @@ class InHand:
         async with daemon_session(self._database) as session:
             if self._table == "commands":
                 done = [Settlement(id_, fence, "succeeded", 0.1, None) for id_, fence in held]
-                assert await commands.settle(session, SQL, worker, done) == {id_ for id_, _ in held}
+                assert await commands.settle(session, worker, done) == {id_ for id_, _ in held}
             else:
-                await events.settle(session, SQL, [(id_, 0.1) for id_, _ in held], worker)
+                await events.settle(session, [(id_, 0.1) for id_, _ in held], worker)
             await self._leave(session, worker)
 
     async def worker_killed(self) -> None:
@@ -95,7 +95,7 @@ class InHand:
             "select heartbeat from inboxd.workers where id = $1", worker
         )
         async with daemon_pool(self._database, 1) as pool:
-            returned = await workers.declare_dead(pool, SQL, worker, heartbeat, _CRASH_LIMIT)
+            returned = await workers.declare_dead(pool, worker, heartbeat, _CRASH_LIMIT)
         assert returned is not None
         assert len(returned) == (len(held) if self._table == "commands" else 0)
 
@@ -104,6 +104,6 @@ class InHand:
         worker = next(iter(self._held), None)
         return worker, [] if worker is None else self._held.pop(worker)
 
-    async def _leave(self, session: Connection, worker: UUID) -> None:
-        await workers.beat(session, SQL, worker, 0, "running", events=0)
-        await workers.leave(session, SQL, worker)
+    async def _leave(self, session: Session, worker: UUID) -> None:
+        await workers.beat(session, worker, 0, "running", events=0)
+        await workers.leave(session, worker)

@@ -16,10 +16,9 @@ import orjson
 
 from inboxd.model.lane import Lane
 from inboxd.store import commands
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue, Settlement
-from tests.support.rows import SQL
 
 NOOP = {"type": "test.noop", "queue": "default"}
 
@@ -36,9 +35,9 @@ def json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-async def send_batch(connection: Connection, size: int, **sent: Any) -> int:
+async def send_batch(session: Session, size: int, **sent: Any) -> int:
     """Send a batch of `size` members with its three continuations; returns its id."""
-    batch: int = await connection.fetchval(
+    batch: int = await session.connection.fetchval(
         "select id from inboxd.send_batch('emails', $1, $2, $3, $4)",
         json([NOOP] * size),
         *(
@@ -49,7 +48,7 @@ async def send_batch(connection: Connection, size: int, **sent: Any) -> int:
     return batch
 
 
-async def send_workflow(connection: Connection, steps: Sequence[Any]) -> int:
+async def send_workflow(session: Session, steps: Sequence[Any]) -> int:
     """Send steps (name, after), whose types are named like the steps; returns the workflow's id."""
     given = [
         {
@@ -60,43 +59,43 @@ async def send_workflow(connection: Connection, steps: Sequence[Any]) -> int:
         }
         for name, after in steps
     ]
-    workflow: int = await connection.fetchval(
+    workflow: int = await session.connection.fetchval(
         "select id from inboxd.send_workflow('seed', $1)", json(given)
     )
     return workflow
 
 
 async def claim(
-    connection: Connection, worker: UUID, type_: str = "test.noop", most: int = 1000
+    session: Session, worker: UUID, type_: str = "test.noop", most: int = 1000
 ) -> list[ClaimedCommand]:
     lane = Lane(("default", type_, 0))
-    return await commands.claim(connection, SQL, worker, {"default": most}, [lane], most)
+    return await commands.claim(session, worker, {"default": most}, [lane], most)
 
 
-async def settle(connection: Connection, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
+async def settle(session: Session, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
     ended = [Settlement(row["id"], row["fence"], "succeeded", 0.1, None) for row in rows]
-    assert len(await commands.settle(connection, SQL, worker, ended)) == len(rows)
+    assert len(await commands.settle(session, worker, ended)) == len(rows)
 
 
-async def fail(connection: Connection, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
+async def fail(session: Session, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
     dead = [Requeue(row["id"], "failed", 1, error=ERROR, fence=row["fence"]) for row in rows]
-    assert len(await commands.requeue(connection, SQL, worker, dead)) == len(rows)
+    assert len(await commands.requeue(session, worker, dead)) == len(rows)
 
 
-async def fold(connection: Connection, batch: int | None) -> str:
+async def fold(session: Session, batch: int | None) -> str:
     """Fold a batch and its parents as a worker does, until no more is left; its own status."""
     status, own = "", batch
     while batch is not None:
-        row = await connection.fetchrow("select * from inboxd.fold_batch($1)", batch)
+        row = await session.connection.fetchrow("select * from inboxd.fold_batch($1)", batch)
         assert row is not None
         status = row["status"] if batch == own else status
         batch = batch if row["more"] else row["parent"]
     return status
 
 
-async def released(connection: Connection) -> list[str]:
+async def released(session: Session) -> list[str]:
     """The continuations and steps that may run now, or did run."""
-    rows = await connection.fetch(
+    rows = await session.connection.fetch(
         "select type from inboxd.commands where type <> 'test.noop' and status <> 'waiting' "
         "union all select type from inboxd.commands_history "
         "where type <> 'test.noop' and status = 'succeeded' order by 1"
@@ -104,15 +103,15 @@ async def released(connection: Connection) -> list[str]:
     return [row[0].removeprefix("test.") for row in rows]
 
 
-async def ended_unrun(connection: Connection) -> dict[str, str]:
-    rows = await connection.fetch(
+async def ended_unrun(session: Session) -> dict[str, str]:
+    rows = await session.connection.fetch(
         "select type, cancel_requested from inboxd.commands_history where status = 'cancelled'"
     )
     return {row[0].removeprefix("test."): "cancelled" if row[1] else "skipped" for row in rows}
 
 
-async def counts(connection: Connection, batch: int) -> tuple[Any, ...]:
-    row = await connection.fetchrow(
+async def counts(session: Session, batch: int) -> tuple[Any, ...]:
+    row = await session.connection.fetchrow(
         "select status, size, succeeded, failed, cancelled, skipped from inboxd.batches "
         "where id = $1",
         batch,

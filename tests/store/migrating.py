@@ -15,9 +15,8 @@ import pytest
 
 from inboxd.settings import Database as Settings
 from inboxd.store import migrations
-from inboxd.store.connections import connect
 from inboxd.store.files import migrations_folder
-from inboxd.store.statements import Statements
+from inboxd.store.session import connect
 from tests.support import Database
 
 MORE = "-- More.\n-- oldest code: 1\n"  # a migration that changes nothing
@@ -28,11 +27,11 @@ def named(database: Database, schema: str) -> Settings:
 
 
 async def check(database: Database, schema: str = "inboxd") -> None:
-    connection = await connect(named(database, schema), "test")
+    session = await connect(named(database, schema), "test")
     try:
-        await migrations.check(connection, Statements(schema))
+        await migrations.check(session)
     finally:
-        connection.terminate()
+        session.connection.terminate()
 
 
 def ship(

@@ -13,11 +13,10 @@ from typing import Any
 from inboxd.maintenance.partitions.retention import Retention
 from inboxd.settings import Settings
 from inboxd.store import partitions
-from inboxd.store.connections import Connection
 from inboxd.store.partitions import Partition
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database
-from tests.support.rows import SQL
 
 MONTH = {"events": "30d", "commands": "90d"}
 
@@ -36,7 +35,7 @@ async def let_go(
     given = {"dsn": database.dsn, "lock_timeout": "200ms", **settings}
     loaded = Settings(database=given, history=dict(history), types=dict(types or {}))  # type: ignore[arg-type]
     metrics = Metrics("0")
-    await Retention(loaded, SQL, metrics, leads).let_go()
+    await Retention(loaded, metrics, leads).let_go()
     return metrics
 
 
@@ -57,8 +56,8 @@ def files_in(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-async def retire(session: Connection, part: str) -> Partition:
+async def retire(session: Session, part: str) -> Partition:
     """Mark a partition as retired."""
-    (found,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
-    await partitions.retire(session, SQL, found)
+    (found,) = [each for each in await partitions.listed(session) if each.part == part]
+    await partitions.retire(session, found)
     return found

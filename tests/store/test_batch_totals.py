@@ -16,12 +16,12 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.operations import cancel_batch, totals
 from inboxd.operations.totals import Exactness, Number, count_batches
 from inboxd.store import batch_totals, migrations, purging
-from inboxd.store.connections import Connection
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.store.members import claim, fail, fold, json, settle
 from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually
-from tests.support.rows import SQL, daemon_pool, daemon_session, join, settings_of
+from tests.support.rows import daemon_pool, daemon_session, join, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -33,7 +33,7 @@ _MEMBER = {"type": "test.noop", "queue": "default"}
 async def add_up(database: Database) -> None:
     """Run the leader's task once."""
     async with daemon_pool(database, 1) as pool:
-        await add_up_batches(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()))
+        await add_up_batches(MaintenanceContext(pool, Metrics("0"), uuid4()))
 
 
 async def check(database: Database) -> None:
@@ -88,11 +88,11 @@ _ALL: list[tuple[Any, ...]] = [
 class _History:
     """A database whose batches change."""
 
-    def __init__(self, database: Database, connection: Connection) -> None:
-        self._database, self._connection = database, connection
+    def __init__(self, database: Database, session: Session) -> None:
+        self._database, self._session = database, session
 
     async def forget(self) -> None:
-        await self._connection.execute(
+        await self._session.connection.execute(
             "delete from inboxd.commands; delete from inboxd.commands_history;"
             "delete from inboxd.batches; delete from inboxd.batch_progress;"
             "delete from inboxd.dependencies; delete from inboxd.steps;"
@@ -101,7 +101,7 @@ class _History:
         )
 
     async def sent(self, members: int, type_: str, tenant: str | None) -> None:
-        await self._connection.execute(
+        await self._session.connection.execute(
             "select inboxd.send_batch('b', $1, type => $2, tenant => $3)",
             json([_MEMBER] * members),
             *(type_, tenant),
@@ -109,51 +109,51 @@ class _History:
 
     async def graphed(self, type_: str, tenant: str | None) -> None:
         """Send a workflow: a batch that becomes one in the same transaction."""
-        await self._connection.execute(
+        await self._session.connection.execute(
             "select inboxd.send_workflow('w', $1, type => $2, tenant => $3)",
             json([{"name": "one", **_MEMBER}, {"name": "two", "after": "one", **_MEMBER}]),
             *(type_, tenant),
         )
 
     async def opened(self, type_: str, tenant: str | None) -> None:
-        await self._connection.execute(
+        await self._session.connection.execute(
             "select inboxd.open_batch('o', type => $1, tenant => $2)", type_, tenant
         )
 
     async def undone(self, type_: str, tenant: str | None) -> None:
         """Send a batch in a transaction that is rolled back."""
-        transaction = self._connection.transaction()
+        transaction = self._session.transaction()
         await transaction.start()
         await self.sent(1, type_, tenant)
         await transaction.rollback()
 
     async def worked(self, succeed: bool) -> None:
         """Let a worker end a few members, and fold all batches."""
-        worker = await join(self._connection)
-        rows = await claim(self._connection, worker, most=2)
-        await (settle if succeed else fail)(self._connection, worker, rows)
+        worker = await join(self._session)
+        rows = await claim(self._session, worker, most=2)
+        await (settle if succeed else fail)(self._session, worker, rows)
         await self._fold()
 
     async def replayed(self) -> None:
         """Replay the dead letters: their batches heal."""
-        await self._connection.execute(
+        await self._session.connection.execute(
             "update inboxd.commands set status = 'pending' where status = 'failed'"
         )
         await self._fold()
 
     async def cancelled(self) -> None:
-        id_ = await self._connection.fetchval(
+        id_ = await self._session.connection.fetchval(
             "select min(id) from inboxd.batches where finished_at is null and ending is null"
         )
         if id_ is not None:
-            await cancel_batch(Session(self._connection, SQL), id_, actor="a test")
+            await cancel_batch(self._session, id_, actor="a test")
 
     async def purged(self) -> None:
-        await purging.batches(self._connection, SQL, timedelta(0), 0, 1_000)
+        await purging.batches(self._session, timedelta(0), 0, 1_000)
 
     async def renamed(self, type_: str, tenant: str | None) -> None:
         """Change a batch by hand."""
-        await self._connection.execute(
+        await self._session.connection.execute(
             "update inboxd.batches set type = $1, tenant = $2"
             " where id = (select min(id) from inboxd.batches)",
             *(type_, tenant),
@@ -167,32 +167,34 @@ class _History:
         async with daemon_session(self._database) as leader:
             transaction = leader.transaction()
             await transaction.start()
-            await batch_totals.add_up(leader, SQL, 1_000)
+            await batch_totals.add_up(leader, 1_000)
             await transaction.rollback()
 
     async def two_leaders(self) -> None:
         """Let a second leader add up while the first one has changes in hand."""
         async with daemon_session(self._database) as leader, leader.transaction():
-            await leader.fetch(SQL["hold_batch_changes"], 1)
+            await leader.fetch("hold_batch_changes", 1)
             await add_up(self._database)
-            await batch_totals.add_up(leader, SQL, 1_000)
+            await batch_totals.add_up(leader, 1_000)
 
     async def _fold(self) -> None:
-        for row in await self._connection.fetch("select id from inboxd.batches order by id desc"):
-            await fold(self._connection, row["id"])
+        for row in await self._session.connection.fetch(
+            "select id from inboxd.batches order by id desc"
+        ):
+            await fold(self._session, row["id"])
 
 
 async def _live(database: Database, steps: list[Any]) -> None:
-    async with daemon_session(database) as connection:
-        history = _History(database, connection)
+    async with daemon_session(database) as session:
+        history = _History(database, session)
         await history.forget()
         for name, *given_ in steps:
             await getattr(history, name)(*given_)
             await check(database)
         await add_up(database)
         await check(database)
-        assert await connection.fetchval("select count(*) from inboxd.batch_changes") == 0
-        assert not await connection.fetch("select from inboxd.batch_totals where rows <= 0")
+        assert await session.connection.fetchval("select count(*) from inboxd.batch_changes") == 0
+        assert not await session.connection.fetch("select from inboxd.batch_totals where rows <= 0")
 
 
 _HOW = settings(
@@ -286,8 +288,8 @@ async def test_folds_do_not_wait_for_each_other(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         with anyio.fail_after(30):
             async with one.transaction():
-                await one.execute("select inboxd.open_batch('o', tenant => 'north')")
+                await one.connection.execute("select inboxd.open_batch('o', tenant => 'north')")
                 async with two.transaction():
-                    await two.execute("select inboxd.open_batch('o', tenant => 'north')")
+                    await two.connection.execute("select inboxd.open_batch('o', tenant => 'north')")
                 await add_up(database)
     await check(database)

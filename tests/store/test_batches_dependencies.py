@@ -8,7 +8,7 @@ import asyncpg
 import orjson
 import pytest
 
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.store.members import (
     OTHERWISE,
     THEN,
@@ -31,53 +31,55 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_graph_is_released_step_by_step(database: Database) -> None:
-    async with daemon_session(database) as connection:
-        me = await join(connection)
+    async with daemon_session(database) as session:
+        me = await join(session)
         steps = [
             ("a", None),
             ("b", "a"),
             ("c", ["a"]),
             ("d", ["b", {"step": "c", "when": "finished"}]),
         ]
-        workflow = await send_workflow(connection, steps)
+        workflow = await send_workflow(session, steps)
         for ran in ("a", "b"):
-            assert not await claim(connection, me, "test.d")
-            await settle(connection, me, await claim(connection, me, f"test.{ran}"))
-        await fail(connection, me, await claim(connection, me, "test.c"))
-        await settle(connection, me, await claim(connection, me, "test.d"))
-        assert await fold(connection, workflow) == "failed"
-        assert await counts(connection, workflow) == ("failed", 4, 3, 1, 0, 0)
+            assert not await claim(session, me, "test.d")
+            await settle(session, me, await claim(session, me, f"test.{ran}"))
+        await fail(session, me, await claim(session, me, "test.c"))
+        await settle(session, me, await claim(session, me, "test.d"))
+        assert await fold(session, workflow) == "failed"
+        assert await counts(session, workflow) == ("failed", 4, 3, 1, 0, 0)
 
 
 async def test_unneeded_steps_are_skipped_and_the_workflow_succeeds(database: Database) -> None:
-    async with daemon_session(database) as connection:
-        me = await join(connection)
+    async with daemon_session(database) as session:
+        me = await join(session)
         steps = [
             ("a", None),
             ("undo", {"step": "a", "when": "failed"}),
             ("tell", "undo"),
             ("b", "a"),
         ]
-        workflow = await send_workflow(connection, steps)
-        await settle(connection, me, await claim(connection, me, "test.a"))
-        await settle(connection, me, await claim(connection, me, "test.b"))
-        assert await ended_unrun(connection) == {"undo": "skipped", "tell": "skipped"}
-        assert await fold(connection, workflow) == "succeeded"
-        assert await counts(connection, workflow) == ("succeeded", 4, 2, 0, 0, 2)
+        workflow = await send_workflow(session, steps)
+        await settle(session, me, await claim(session, me, "test.a"))
+        await settle(session, me, await claim(session, me, "test.b"))
+        assert await ended_unrun(session) == {"undo": "skipped", "tell": "skipped"}
+        assert await fold(session, workflow) == "succeeded"
+        assert await counts(session, workflow) == ("succeeded", 4, 2, 0, 0, 2)
 
 
 async def test_steps_behind_a_cancelled_step_are_cancelled_at_any_depth(
     database: Database,
 ) -> None:
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         steps = [("s0", None), *((f"s{n}", f"s{n - 1}") for n in range(1, 500))]
-        workflow = await send_workflow(connection, steps)
-        first = await connection.fetchval("select id from inboxd.commands where status = 'pending'")
-        await connection.fetch(SQL["cancel_commands"], [first])
-        assert set((await ended_unrun(connection)).values()) == {"cancelled"}
-        assert await fold(connection, workflow) == "cancelled"
-        assert await counts(connection, workflow) == ("cancelled", 500, 0, 0, 500, 0)
-        assert await connection.fetchval("select count(*) from inboxd.dependencies") == 0
+        workflow = await send_workflow(session, steps)
+        first = await session.connection.fetchval(
+            "select id from inboxd.commands where status = 'pending'"
+        )
+        await session.fetch("cancel_commands", [first])
+        assert set((await ended_unrun(session)).values()) == {"cancelled"}
+        assert await fold(session, workflow) == "cancelled"
+        assert await counts(session, workflow) == ("cancelled", 500, 0, 0, 500, 0)
+        assert await session.connection.fetchval("select count(*) from inboxd.dependencies") == 0
 
 
 @pytest.mark.safety
@@ -91,7 +93,10 @@ async def test_two_prerequisites_that_settle_together_release_once(database: Dat
             tasks.start_soon(settle, two, me, b)
             await lock_awaited(database)
         assert await released(one) == ["a", "b", "c"]
-        assert await one.fetchval("select needs from inboxd.commands where type = 'test.c'") == 0
+        assert (
+            await one.connection.fetchval("select needs from inboxd.commands where type = 'test.c'")
+            == 0
+        )
 
 
 @pytest.mark.parametrize(
@@ -105,10 +110,10 @@ async def test_two_prerequisites_that_settle_together_release_once(database: Dat
     ],
 )
 async def test_invalid_graph_is_refused(database: Database, steps: list[Any], message: str) -> None:
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         with pytest.raises(asyncpg.PostgresError, match=message):
-            await send_workflow(connection, steps)
-        assert await connection.fetchval("select count(*) from inboxd.commands") == 0
+            await send_workflow(session, steps)
+        assert await session.connection.fetchval("select count(*) from inboxd.commands") == 0
 
 
 async def test_unknown_or_contradicting_conditions_are_refused(database: Database) -> None:
@@ -124,16 +129,16 @@ async def test_unknown_or_contradicting_conditions_are_refused(database: Databas
         ),
     }
     send = "select inboxd.send_workflow('seed', $1)"
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         for message, given in wrong.items():
             with pytest.raises(asyncpg.InvalidParameterValueError, match=message):
-                await connection.execute(send, given)
-        await connection.execute(send, steps("a", {"step": "a", "when": "finished"}))
+                await session.connection.execute(send, given)
+        await session.connection.execute(send, steps("a", {"step": "a", "when": "finished"}))
 
 
-async def _prerequisite(connection: Connection) -> UUID:
+async def _prerequisite(session: Session) -> UUID:
     """Send a command that others may wait for; returns its uuid."""
-    found: UUID = await connection.fetchval(
+    found: UUID = await session.connection.fetchval(
         "select new_command_id from inboxd.send_command('test.noop', queue => 'default')"
     )
     return found
@@ -149,7 +154,7 @@ async def test_settlement_waits_for_a_new_dependency_and_releases_it(
         me, uuid = await join(one), await _prerequisite(one)
         rows = await claim(one, me)
         async with anyio.create_task_group() as tasks, two.transaction():
-            await two.execute(_AFTER, uuid, json(THEN), "succeeded")
+            await two.connection.execute(_AFTER, uuid, json(THEN), "succeeded")
             tasks.start_soon(settle, one, me, rows)
             await lock_awaited(database)
         assert await released(one) == ["then"]
@@ -161,20 +166,22 @@ async def test_dependency_on_a_command_that_settles_meanwhile_is_met(database: D
         rows = await claim(one, me)
         async with anyio.create_task_group() as tasks, one.transaction():
             await settle(one, me, rows)
-            tasks.start_soon(two.execute, _AFTER, uuid, json(THEN), "succeeded")
+            tasks.start_soon(two.connection.execute, _AFTER, uuid, json(THEN), "succeeded")
             await lock_awaited(database)
         assert await released(one) == ["then"]
-        assert await one.fetchval("select count(*) from inboxd.dependencies") == 0
+        assert await one.connection.fetchval("select count(*) from inboxd.dependencies") == 0
 
 
 async def test_a_dependency_on_a_batch_that_is_folded_meanwhile_is_met(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         me, batch = await join(one), await send_batch(one, 1, then=[], otherwise=[], finally_=[])
-        uuid = await one.fetchval("select batch_id from inboxd.batches where id = $1", batch)
+        uuid = await one.connection.fetchval(
+            "select batch_id from inboxd.batches where id = $1", batch
+        )
         await settle(one, me, await claim(one, me))
         async with anyio.create_task_group() as tasks, one.transaction():
             assert await fold(one, batch) == "succeeded"
-            tasks.start_soon(two.execute, _AFTER, uuid, json(THEN), "succeeded")
+            tasks.start_soon(two.connection.execute, _AFTER, uuid, json(THEN), "succeeded")
             await lock_awaited(database)
         assert await released(one) == ["then"]
 
@@ -195,44 +202,46 @@ async def test_a_dependency_on_a_batch_that_is_folded_meanwhile_is_met(database:
 async def test_command_that_could_never_run_is_refused(
     database: Database, how: str, condition: str, message: str
 ) -> None:
-    async with daemon_session(database) as connection:
-        me, uuid = await join(connection), await _prerequisite(connection)
+    async with daemon_session(database) as session:
+        me, uuid = await join(session), await _prerequisite(session)
         if how == "settle":
-            await settle(connection, me, await claim(connection, me))
+            await settle(session, me, await claim(session, me))
         elif how == "cancel":
-            ids = [row[0] for row in await connection.fetch("select id from inboxd.commands")]
-            await connection.fetch(SQL["cancel_commands"], ids)
+            ids = [
+                row[0] for row in await session.connection.fetch("select id from inboxd.commands")
+            ]
+            await session.fetch("cancel_commands", ids)
         else:
             uuid = uuid4()
         with pytest.raises(asyncpg.PostgresError, match=message):
-            await connection.execute(_AFTER, uuid, json(THEN), condition)
-        assert await released(connection) == []
+            await session.connection.execute(_AFTER, uuid, json(THEN), condition)
+        assert await released(session) == []
 
 
 async def test_commands_may_wait_for_a_dead_letter(database: Database) -> None:
-    async with daemon_session(database) as connection:
-        me, uuid = await join(connection), await _prerequisite(connection)
-        rows = await claim(connection, me)
-        await fail(connection, me, rows)
-        await connection.execute(_AFTER, uuid, json(OTHERWISE), "failed")
-        await connection.execute(_AFTER, uuid, json(THEN), "succeeded")
-        assert await released(connection) == ["otherwise"]
-        await connection.fetch(
+    async with daemon_session(database) as session:
+        me, uuid = await join(session), await _prerequisite(session)
+        rows = await claim(session, me)
+        await fail(session, me, rows)
+        await session.connection.execute(_AFTER, uuid, json(OTHERWISE), "failed")
+        await session.connection.execute(_AFTER, uuid, json(THEN), "succeeded")
+        assert await released(session) == ["otherwise"]
+        await session.connection.fetch(
             "update inboxd.commands set status = 'pending' where id = $1", rows[0]["id"]
         )
-        await settle(connection, me, await claim(connection, me))
-        assert await released(connection) == ["otherwise", "then"]
+        await settle(session, me, await claim(session, me))
+        assert await released(session) == ["otherwise", "then"]
 
 
 async def test_older_worker_releases_waiting_commands(
     database: Database,
 ) -> None:
     """A rolling deploy: the older settlement does not return `awaited`."""
-    async with daemon_session(database) as connection:
-        me = await join(connection)
-        await send_workflow(connection, [("a", None), ("b", "a")])
-        (row,) = await claim(connection, me, "test.a")
+    async with daemon_session(database) as session:
+        me = await join(session)
+        await send_workflow(session, [("a", None), ("b", "a")])
+        (row,) = await claim(session, me, "test.a")
         older = SQL["settle_commands"].replace(", awaited", "")
         given: tuple[object, ...] = [row["id"]], [row["fence"]], ["succeeded"], [0.1], []
-        assert await connection.fetch(older, *given, me)
-        assert len(await claim(connection, me, "test.b")) == 1
+        assert await session.connection.fetch(older, *given, me)
+        assert len(await claim(session, me, "test.b")) == 1

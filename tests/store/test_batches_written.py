@@ -13,11 +13,11 @@ from inboxd.api.routes import Route
 from inboxd.errors import Conflict, NotFound
 from inboxd.model.lineage import Lineage
 from inboxd.store import batches
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
 from tests.support import Database
 from tests.support.routes import Routed
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -35,13 +35,13 @@ def context() -> EventContext:
     )
 
 
-async def write(connection: Connection, ctx: EventContext) -> list[int]:
+async def write(session: Session, ctx: EventContext) -> list[int]:
     """Write the plan of a handler, as a page of events does."""
     plan = ctx.plan()
     assert plan is not None
-    async with connection.transaction():
+    async with session.transaction():
         sent = [(draft, PARENT) for draft in ctx.drafts]
-        return await batches.write(connection, SQL, sent, [batches.Planned(plan, PARENT)])
+        return await batches.write(session, sent, [batches.Planned(plan, PARENT)])
 
 
 async def test_ten_thousand_steps_are_written_within_seconds(database: Database) -> None:
@@ -54,7 +54,7 @@ async def test_ten_thousand_steps_are_written_within_seconds(database: Database)
         started = perf_counter()
         await write(session, ctx)
         took = perf_counter() - started
-        counts = await session.fetchrow(
+        counts = await session.connection.fetchrow(
             "select (select count(*) from inboxd.steps),"
             " (select count(*) from inboxd.dependencies),"
             " (select count(*) from inboxd.commands where status = 'waiting'),"
@@ -72,10 +72,12 @@ async def test_unfolded_empty_batch_is_found_by_the_sweep(database: Database) ->
         ctx.batch([{}], name="full", type="test.noop")
         ctx.batch(name="open", open=True)
         fold = await write(session, ctx)
-        empty = await session.fetchval("select id from inboxd.batches where name = 'empty'")
+        empty = await session.connection.fetchval(
+            "select id from inboxd.batches where name = 'empty'"
+        )
         assert fold == [empty]
-        assert await batches.unfolded(session, SQL, 0.0) == [empty]
-        assert [each.status for each in await batches.fold(session, SQL, fold)] == ["succeeded"]
+        assert await batches.unfolded(session, 0.0) == [empty]
+        assert [each.status for each in await batches.fold(session, fold)] == ["succeeded"]
 
 
 async def test_batches_have_the_lineage_of_their_parent(database: Database) -> None:
@@ -85,12 +87,15 @@ async def test_batches_have_the_lineage_of_their_parent(database: Database) -> N
         outer.batch([{}], name="inner", type="test.noop").then({}, type="test.then")
         outer.then({}, type="test.then")
         await write(session, ctx)
-        rows = {row["name"]: row for row in await session.fetch("select * from inboxd.batches")}
+        rows = {
+            row["name"]: row
+            for row in await session.connection.fetch("select * from inboxd.batches")
+        }
         assert rows["inner"]["parent_id"] == rows["outer"]["id"]
         for row in rows.values():
             assert (row["origin_kind"], row["origin_id"], row["tenant"]) == ("event", 7, "acme")
             assert (row["correlation_id"], row["traceparent"]) == ("story", "00-1")
-        following = await session.fetch(
+        following = await session.connection.fetch(
             "select origin_id, batch_id, causation_id, correlation_id "
             "from inboxd.commands where origin_kind = 'batch' order by id"
         )
@@ -104,13 +109,13 @@ async def test_batches_have_the_lineage_of_their_parent(database: Database) -> N
 async def test_members_added_to_a_waiting_batch_wait_too(database: Database) -> None:
     async with daemon_session(database) as session:
         batch = uuid4()
-        await session.execute(
+        await session.connection.execute(
             "insert into inboxd.batches (batch_id, status, needs) values ($1, 'waiting', 1)", batch
         )
         ctx = context()
         ctx.add_to(batch, [{}], type="test.noop")
         await write(session, ctx)
-        row = await session.fetchrow("select status, needs from inboxd.commands")
+        row = await session.connection.fetchrow("select status, needs from inboxd.commands")
         assert row is not None
         assert tuple(row) == ("waiting", 1)
 
@@ -119,7 +124,7 @@ async def test_members_added_to_a_waiting_batch_wait_too(database: Database) -> 
 async def test_error_names_an_unknown_or_closed_batch(database: Database, action: str) -> None:
     async with daemon_session(database) as session:
         closed, unknown = uuid4(), uuid4()
-        await session.execute(
+        await session.connection.execute(
             "insert into inboxd.batches (batch_id, name, closed_at) values ($1, 'old', now())",
             closed,
         )
@@ -134,7 +139,7 @@ async def test_error_names_an_unknown_or_closed_batch(database: Database, action
                 ctx.close_batch(batch)
             with pytest.raises(error, match=message):
                 await write(session, ctx)
-        assert await session.fetchval("select count(*) from inboxd.commands") == 0
+        assert await session.connection.fetchval("select count(*) from inboxd.commands") == 0
 
 
 async def test_error_says_why_a_result_cannot_be_read(database: Database) -> None:
@@ -145,13 +150,13 @@ async def test_error_says_why_a_result_cannot_be_read(database: Database) -> Non
         inner = workflow.batch("mails", [{}], type="test.noop")
         alone = ctx.batch([{}], type="test.noop")
         await write(session, ctx)
-        await session.execute(
+        await session.connection.execute(
             "update inboxd.commands set status = 'failed' where command_id = "
             "(select member from inboxd.steps where name = 'dead')"
         )
         ids = {
             row["batch_id"]: row["id"]
-            for row in await session.fetch("select batch_id, id from inboxd.batches")
+            for row in await session.connection.fetch("select batch_id, id from inboxd.batches")
         }
         for batch, step, message in (
             (workflow.id, "nowhere", "has no step 'nowhere'"),
@@ -161,7 +166,7 @@ async def test_error_says_why_a_result_cannot_be_read(database: Database) -> Non
             (alone.id, "dead", "this command is in no workflow"),
         ):
             with pytest.raises(NotFound, match=message):
-                await batches.step_result(session, SQL, ids[batch], step)
-        await session.execute("delete from inboxd.commands")
+                await batches.step_result(session, ids[batch], step)
+        await session.connection.execute("delete from inboxd.commands")
         with pytest.raises(NotFound, match="is not kept any more"):
-            await batches.step_result(session, SQL, ids[workflow.id], "dead")
+            await batches.step_result(session, ids[workflow.id], "dead")

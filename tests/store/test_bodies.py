@@ -11,11 +11,10 @@ import pytest
 from inboxd.commands.bodies import CommandBodies
 from inboxd.engine.parts import Parts
 from inboxd.store import bodies
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from tests.support import Database, eventually
-from tests.support.rows import SQL, daemon_pool, send
+from tests.support.rows import daemon_pool, send
 
 pytestmark = pytest.mark.anyio
 
@@ -28,11 +27,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counted: list[int] = []
     original = bodies.read
 
-    async def read(
-        connection: Connection, sql: Statements, rows: Sequence[ClaimedCommand]
-    ) -> dict[int, str]:
+    async def read(session: Session, rows: Sequence[ClaimedCommand]) -> dict[int, str]:
         counted.append(len(rows))
-        return await original(connection, sql, rows)
+        return await original(session, rows)
 
     monkeypatch.setattr(bodies, "read", read)
     return counted
@@ -44,7 +41,7 @@ async def _opened(
 ) -> AsyncIterator[CommandBodies]:
     async with daemon_pool(database) as pool:
         settings = SimpleNamespace(commands=SimpleNamespace(in_flight_bytes=most))
-        parts = SimpleNamespace(settings=settings, pool=pool, sql=SQL)
+        parts = SimpleNamespace(settings=settings, pool=pool)
         yield CommandBodies(cast("Parts", parts), lambda: upcoming)
 
 

@@ -7,9 +7,8 @@ import pytest
 from inboxd.embedded import Server
 from inboxd.settings import Database as Settings
 from inboxd.store import catalogue
-from inboxd.store.connections import connect
 from inboxd.store.migrations import migrate
-from inboxd.store.statements import Statements
+from inboxd.store.session import connect
 from tests.support import Database, ExternalServer, create, drop
 
 pytestmark = pytest.mark.anyio
@@ -54,11 +53,11 @@ async def _differences(
     database: Database, schema: str = "inboxd"
 ) -> tuple[int, list[catalogue.Difference]]:
     settings = Settings.model_validate({"dsn": database.dsn, "schema": schema})
-    connection = await connect(settings, "test")
+    session = await connect(settings, "test")
     try:
-        return await catalogue.differences(connection, Statements(schema))
+        return await catalogue.differences(session)
     finally:
-        connection.terminate()
+        session.connection.terminate()
 
 
 async def test_manual_changes_are_named(database: Database) -> None:

@@ -16,14 +16,14 @@ from inboxd.operations.bulk import Terms
 from inboxd.operations.totals import Exactness, Number
 from inboxd.store import census, partitions
 from inboxd.store.census import DayCount
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from inboxd.store.wakeups import HotTable
 from tests.store.days import TABLES, count_day, counted, ended, take, uncounted
 from tests.store.in_hand import InHand
 from tests.store.retained import MONTH, let_go, retire
 from tests.support import Database, StartWorker, eventually
 from tests.support.history import day, make_day
-from tests.support.rows import SQL, daemon_session, emit, send, settings_of
+from tests.support.rows import daemon_session, emit, send, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -134,7 +134,7 @@ class _History(InHand):
         """Let a leader die while it counts a day."""
         for each in (await uncounted(self._database, self._table))[place : place + 1]:
             async with daemon_session(self._database) as session:
-                await census.begin(session, SQL, each.part, each.parent)
+                await census.begin(session, each.part, each.parent)
 
     async def erased(self, tenant: str, meanwhile: bool) -> None:
         await self._while_counting(lambda: self._erase(tenant), meanwhile)
@@ -157,7 +157,7 @@ class _History(InHand):
             found = [(each, await count_day(session, each)) for each in days]
             await change()
             for each, (began, rows) in found:
-                await census.end(session, SQL, each, began, rows)
+                await census.end(session, each, began, rows)
 
     async def dropped(self, days: int) -> None:
         await self._database.execute(
@@ -246,11 +246,11 @@ async def test_count_of_a_day_that_changed_meanwhile_is_discarded(database: Data
     (found,) = [each for each in await uncounted(database, "events") if day(2) in each.part]
     async with daemon_session(database) as session:
         began, rows = await count_day(session, found)
-        await census.begin(session, SQL, found.part, found.parent)
-        assert not await census.end(session, SQL, found, began, rows)
+        await census.begin(session, found.part, found.parent)
+        assert not await census.end(session, found, began, rows)
         began, rows = await count_day(session, found)
-        assert await census.end(session, SQL, found, began, rows)
-        assert not await census.end(session, SQL, found, began, rows), "written a second time"
+        assert await census.end(session, found, began, rows)
+        assert not await census.end(session, found, began, rows), "written a second time"
     assert found.part not in [each.part for each in await uncounted(database, "events")]
 
 
@@ -296,7 +296,7 @@ async def test_a_day_that_an_older_leader_trims_is_counted_again(database: Datab
     await ended(database, "events", 2, 2, "b.b")
     await take(database)
     async with daemon_session(database) as session:
-        removed = await session.fetchval(
+        removed = await session.connection.fetchval(
             "select inboxd.trim_partition($1, '{b.b}', 0, 2000)", f"events_history{day(2)}"
         )
     assert removed == 2
@@ -319,10 +319,10 @@ async def test_counts_made_by_a_fast_clock_are_discarded(database: Database) -> 
     await ended(database, "events", 0, 1, tenant="north")
     part = f"events_history{day(0)}"
     async with daemon_session(database) as session:
-        days = await census.uncounted(session, SQL)
+        days = await census.uncounted(session)
         (today,) = [each for each in days if each.part == part]
         began, rows = await count_day(session, today)
-        assert await census.end(session, SQL, today, began, rows)
+        assert await census.end(session, today, began, rows)
     await ended(database, "events", 0, 1, tenant="north")
     assert (await counted(database, "events")).successes == Number(1)
     await database.execute(
@@ -342,14 +342,14 @@ async def test_a_day_that_is_attached_again_is_counted_again(database: Database)
     part = f"events_history{day(100)}"
     async with daemon_session(database) as session:
         (found,) = [each for each in await uncounted(database, "events") if each.part == part]
-        began = await census.begin(session, SQL, part, "events_history")
+        began = await census.begin(session, part, "events_history")
         oldest = await retire(session, part)
-        await partitions.record_export(session, SQL, oldest, 4, 1, "elsewhere")
-        await partitions.detach(session, SQL, oldest)
+        await partitions.record_export(session, oldest, 4, 1, "elsewhere")
+        await partitions.detach(session, oldest)
         rows = DayCount()
         for stretch in census.stretches(found):
-            await census.count(session, SQL, found, stretch, rows)
-        assert await census.end(session, SQL, found, began, rows)
+            await census.count(session, found, stretch, rows)
+        assert await census.end(session, found, began, rows)
     await let_go(database, MONTH)
     assert await database.fetchval("select count(*) from inboxd.events_history") == 5
     assert (await counted(database, "events")).successes == Number(5)

@@ -9,13 +9,13 @@ from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.operations.totals import Number
 from inboxd.store import census, partitions
+from inboxd.store.operator_sessions import open_session
 from inboxd.store.partitions import Partition
-from inboxd.store.session import open_session
 from inboxd.store.wakeups import HotTable
 from tests.store.days import TABLES, count_day, counted, take, uncounted
 from tests.support import Database
 from tests.support.history import day, make_day, settle, store_body
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -32,7 +32,7 @@ async def _changed_while_counted(
     async with daemon_session(database) as session:
         began, rows = await count_day(session, found, change)
         assert rows.statuses.total() > _MANY, "some rows were counted twice"
-        assert not await census.end(session, SQL, found, began, rows)
+        assert not await census.end(session, found, began, rows)
     assert (await counted(database, table)).successes == Number(_MANY)
     await take(database)
     assert not await uncounted(database, table)
@@ -64,13 +64,13 @@ async def _late(database: Database, table: str) -> Partition:
     body = await store_body(database, 9, "late")
     await settle(database, 2, _MANY, "a.a", f"{table}_history", body)
     async with daemon_session(database) as session:
-        listed = await partitions.listed(session, SQL)
+        listed = await partitions.listed(session)
     return next(each for each in listed if each.part == f"bodies{day(9)}")
 
 
 async def _keep(database: Database, bodies: Partition) -> None:
     async with daemon_session(database) as session:
-        assert await partitions.keep_bodies(session, SQL, bodies) == _MANY
+        assert await partitions.keep_bodies(session, bodies) == _MANY
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -101,9 +101,9 @@ async def test_count_does_not_begin_before_copied_bodies_are_committed(
     if is_counted:
         await take(database)
     async with daemon_session(database) as other, daemon_session(database) as session:
-        await other.execute("set lock_timeout = '100ms'")
+        await other.connection.execute("set lock_timeout = '100ms'")
         async with session.transaction():
-            await partitions.keep_bodies(session, SQL, bodies)
+            await partitions.keep_bodies(session, bodies)
             with pytest.raises(asyncpg.LockNotAvailableError):
-                await census.begin(other, SQL, f"events_history{day(2)}", "events_history")
-        await census.begin(other, SQL, f"events_history{day(2)}", "events_history")
+                await census.begin(other, f"events_history{day(2)}", "events_history")
+        await census.begin(other, f"events_history{day(2)}", "events_history")

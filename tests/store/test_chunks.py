@@ -14,6 +14,7 @@ from inboxd.store import chunks
 from inboxd.store.chunks import PositionRange
 from inboxd.store.connections import Connection, Row
 from inboxd.store.rows import ClaimedEvent, claimed_events
+from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session
@@ -38,15 +39,15 @@ select 'chunked', 'batch', 'item', 'k', inboxd.bucket_of('chunked', 'k'), 'waiti
 
 
 class Noting:
-    """A session that counts the rows of each statement."""
+    """A connection that counts the rows of each statement."""
 
-    def __init__(self, session: Connection) -> None:
-        self.session = session
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self.brought = dict.fromkeys(("read_chunk", "read_bodies"), 0)
 
     async def fetch(self, query: str, *arguments: object) -> list[Row]:
         """Run the statement and count its rows."""
-        rows = await self.session.fetch(query, *arguments)
+        rows = await self.connection.fetch(query, *arguments)
         (name,) = (name for name in self.brought if SQL[name] == query)
         self.brought[name] += len(rows)
         return rows
@@ -68,7 +69,7 @@ async def test_run_at_that_an_operator_sets_meanwhile_is_kept(database: Database
         await operator.fetch(SQL["lock_events"], [head["id"]], [])
         later = await operator.fetchval("select now() + interval '5 h'")
         await operator.fetch(SQL["reschedule_events"], [head["id"]], later)
-        tasks.start_soon(chunks.complete, visit, SQL, "chunked", ["k"], 3, [])
+        tasks.start_soon(chunks.complete, visit, "chunked", ["k"], 3, [])
         await lock_awaited(database, query="%UPDATE%inboxd.events e SET run_at%")
     left = "select run_at > now() + interval '4 h' from inboxd.events where head"
     assert await database.fetchval(left)
@@ -77,10 +78,10 @@ async def test_run_at_that_an_operator_sets_meanwhile_is_kept(database: Database
 async def test_full_chunk_is_due_at_once(database: Database) -> None:
     await database.execute(HEAD)
     async with daemon_session(database) as visit:
-        await chunks.complete(visit, SQL, "chunked", ["k"], 4, [])
+        await chunks.complete(visit, "chunked", ["k"], 4, [])
         due = "select run_at <= clock_timestamp() from inboxd.events where head"
         assert not await database.fetchval(due)
-        await chunks.complete(visit, SQL, "chunked", ["k"], 3, [])
+        await chunks.complete(visit, "chunked", ["k"], 3, [])
         assert await database.fetchval(due)
 
 
@@ -94,11 +95,12 @@ async def test_streamed_chunk_is_read_in_portions(database: Database) -> None:
     limits = Events(page_rows=10, page_bytes=5_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
     stretch = PositionRange("chunked", "k", 1, 25)
-    stored = StoredChunk(SQL, limits, handler, stretch, 25, first)
+    stored = StoredChunk(limits, handler, stretch, 25, first)
     async with daemon_session(database) as session:
         for _ in range(2):  # a chunk can be read again
-            noting, met = Noting(session), []
-            async for portion in stored.read(lambda: noting, UnreadEvents()):  # noqa: B023 - read at once
+            noting, met = Noting(session.connection), []
+            noted = Session(cast("Connection", noting), SQL)
+            async for portion in stored.read(lambda: noted, UnreadEvents()):  # noqa: B023 - read at once
                 positions = [event.payload["n"] for event in portion]
                 met.append((positions, *noting.brought.values()))
             assert met == [
@@ -121,10 +123,10 @@ async def test_headers_count_in_the_size_of_a_portion_and_are_complete(database:
     handler = build_registry([("a plugin", handlers)]).chunks["chunked"]
     limits = Events(page_rows=25, page_bytes=10_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
-    stored = StoredChunk(SQL, limits, handler, PositionRange("chunked", "k", 1, 25), 25, first)
+    stored = StoredChunk(limits, handler, PositionRange("chunked", "k", 1, 25), 25, first)
     async with daemon_session(database) as session:
         met = [portion async for portion in stored.read(lambda: session, UnreadEvents())]
-        (held,) = await session.fetch(SQL["read_chunk"], "chunked", "k", 8, 9, 1)
+        (held,) = await session.fetch("read_chunk", "chunked", "k", 8, 9, 1)
     assert held["headers"] is None
     assert held["headers_bytes"] > 1600
     assert sum(map(len, met)) == 25
@@ -147,10 +149,10 @@ async def test_chunk_is_scanned_in_stretches(
     asked: list[Any] = []
     older, whole = PositionRange("chunked", "k", 1, 14), PositionRange("chunked", "k", 1, 25)
     async with daemon_session(database) as session:
-        session.add_query_logger(lambda each: asked.append(each.args))
-        assert await chunks.common_in(session, SQL, older, first) == ("a", "t")
-        assert await chunks.common_in(session, SQL, whole, first) == (None, "t")
-        assert await chunks.types_in(session, SQL, whole, ["none", "rare"]) == ["rare"]
+        session.connection.add_query_logger(lambda each: asked.append(each.args))
+        assert await chunks.common_in(session, older, first) == ("a", "t")
+        assert await chunks.common_in(session, whole, first) == (None, "t")
+        assert await chunks.types_in(session, whole, ["none", "rare"]) == ["rare"]
         await anyio.lowlevel.checkpoint()  # asyncpg calls the logger in the next step of the loop
     assert [args[2:4] for args in asked[2:5]] == [(1, 10), (11, 20), (21, 25)]
     assert [args[4] for args in asked] == [
@@ -163,8 +165,8 @@ async def test_chunk_is_scanned_in_stretches(
 async def test_positions_beyond_32_bits_are_measured(database: Database) -> None:
     await database.execute(HEAD.replace("n = 1, n,", "n = 1, 3000000000 + n,"))
     async with daemon_session(database) as visit:
-        (line,) = await chunks.open_lines(visit, SQL, "chunked", ["k"], 1, due=False)
-        found = await chunks.measure(visit, SQL, "chunked", line, None, 2)
+        (line,) = await chunks.open_lines(visit, "chunked", ["k"], 1, due=False)
+        found = await chunks.measure(visit, "chunked", line, None, 2)
     assert found == (2, 3_000_000_002)
 
 
@@ -175,6 +177,6 @@ async def test_deleted_event_of_a_chunk_counts_for_its_size_only(
     await database.execute(HEAD.replace("'item'", "case n when 2 then 'b' else 'item' end"))
     await database.execute("delete from inboxd.events where position = 2")
     async with daemon_session(database) as visit:
-        await chunks.complete(visit, SQL, "chunked", ["k"], full, expected)
+        await chunks.complete(visit, "chunked", ["k"], full, expected)
     now_due = "select run_at <= clock_timestamp() from inboxd.events where head"
     assert await database.fetchval(now_due) is due

@@ -11,7 +11,7 @@ from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
 from inboxd.store import commands, events
 from tests.store.claiming import GROUP, claim, claim_suspects, ids_of
 from tests.support import Database
-from tests.support.rows import SQL, daemon_session, emit, join, send
+from tests.support.rows import daemon_session, emit, join, send
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_claims_skip_rows_that_other_sessions_hold(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
-        sent = await send(one, 5, "test.noop")
+        sent = await send(one.connection, 5, "test.noop")
         async with one.transaction():
             first = await claim(one, await join(two, "one"), rows=2)
             second = await claim(two, await join(two, "two"))
@@ -31,10 +31,10 @@ async def test_claims_skip_rows_that_other_sessions_hold(database: Database) -> 
 async def test_pages_of_events_skip_rows_that_other_sessions_hold(database: Database) -> None:
     lane = Lane(("default", "test.noop"))
     async with daemon_session(database) as one, daemon_session(database) as two:
-        emitted = await emit(one, 5, "test.noop")
+        emitted = await emit(one.connection, 5, "test.noop")
         async with one.transaction(), two.transaction():
-            first = await events.claim(one, SQL, [lane], 2)
-            second = await events.claim(two, SQL, [lane], 100)
+            first = await events.claim(one, [lane], 2)
+            second = await events.claim(two, [lane], 100)
     with safety():
         assert ids_of(first) == emitted[:2]
         assert ids_of(second) == emitted[2:]
@@ -43,12 +43,14 @@ async def test_pages_of_events_skip_rows_that_other_sessions_hold(database: Data
 async def test_every_claim_raises_the_fence(database: Database) -> None:
     async with daemon_session(database) as session:
         worker = await join(session)
-        await send(session, 1, "test.noop")
+        await send(session.connection, 1, "test.noop")
         fences = []
         for _ in range(3):
             fences += [row["fence"] for row in await claim(session, worker)]
-            assert await commands.release(session, SQL, worker) == 1
-        row = await session.fetchrow("select attempts, crashes, worker_id from inboxd.commands")
+            assert await commands.release(session, worker) == 1
+        row = await session.connection.fetchrow(
+            "select attempts, crashes, worker_id from inboxd.commands"
+        )
     assert fences == [1, 2, 3]
     assert row is not None
     assert tuple(row) == (0, 0, None)
@@ -59,7 +61,7 @@ async def test_claims_of_a_queue_are_bounded_by_its_room(database: Database) -> 
         worker = await join(session)
         for queue in ("mail", "print"):
             for priority in (0, 5):
-                await session.execute(
+                await session.connection.execute(
                     "insert into inboxd.commands (queue, type, priority)"
                     " select $1, 'test.noop', $2 from generate_series(1, 10)",
                     queue,
@@ -67,10 +69,10 @@ async def test_claims_of_a_queue_are_bounded_by_its_room(database: Database) -> 
                 )
         lanes = [Lane((queue, "test.noop", n)) for n in (0, 5) for queue in ("mail", "print")]
         room = {"mail": 12, "print": 3}
-        rows = await commands.claim(session, SQL, worker, room, lanes, 100)
+        rows = await commands.claim(session, worker, room, lanes, 100)
         assert [row["priority"] for row in rows if row["queue"] == "mail"] == [0] * 10 + [5] * 2
         assert [row["priority"] for row in rows if row["queue"] == "print"] == [0] * 3
-        rows = await commands.claim(session, SQL, worker, {"mail": 100, "print": 100}, lanes, 4)
+        rows = await commands.claim(session, worker, {"mail": 100, "print": 100}, lanes, 4)
         assert len(rows) == 4, "at most one page"
 
 
@@ -87,22 +89,26 @@ async def test_sweep_finds_rows_committed_long_after_the_cursor_passed(
 
         async def take() -> list[int]:
             if table == "commands":
-                return ids_of(await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9))
+                return ids_of(await commands.claim(session, worker, {"default": 9}, [lane], 9))
             async with session.transaction():
-                rows = await events.claim(session, SQL, [lane], 9)
-                await session.execute("delete from inboxd.events where id = any($1)", ids_of(rows))
+                rows = await events.claim(session, [lane], 9)
+                await session.connection.execute(
+                    "delete from inboxd.events where id = any($1)", ids_of(rows)
+                )
             return ids_of(rows)
 
         async with slow.transaction():
-            (late,) = await write(slow, 1, "test.noop")
-            await slow.execute(f"update inboxd.{table} set run_at = now() - interval '1 minute'")
-            (early,) = await write(session, 1, "test.noop")
+            (late,) = await write(slow.connection, 1, "test.noop")
+            await slow.connection.execute(
+                f"update inboxd.{table} set run_at = now() - interval '1 minute'"
+            )
+            (early,) = await write(session.connection, 1, "test.noop")
             assert await take() == [early]
-            now = await session.fetchval("select date_part('epoch', now())")
+            now = await session.connection.fetchval("select date_part('epoch', now())")
             lane.advance(now, early)
         assert await take() == []
         lanes = Lanes()
-        assert lanes.sweep(await read(session, SQL)), "the survey sees the row"
+        assert lanes.sweep(await read(session)), "the survey sees the row"
         lane.rewind()
         with safety():
             assert await take() == [late]
@@ -116,17 +122,17 @@ async def test_cursor_finds_rows_committed_a_little_late(database: Database, tab
         value = "'default', " if table == "commands" else ""
         for milliseconds in (50, 150):
             # One transaction, so that now() does not change.
-            await session.execute(
+            await session.connection.execute(
                 f"insert into inboxd.{table} ({queue}type, run_at) values ({value}'test.noop',"
                 f" now() - interval '{milliseconds} ms')"
             )
-        now = await session.fetchval("select date_part('epoch', now())")
+        now = await session.connection.fetchval("select date_part('epoch', now())")
         if table == "events":
             lane = Lane(("default", "test.noop"), now)
-            rows: Sequence[messages.Row] = await events.claim(session, SQL, [lane], 10)
+            rows: Sequence[messages.Row] = await events.claim(session, [lane], 10)
         else:
             lane = Lane(("default", "test.noop", 0), now)
-            rows = await commands.claim(session, SQL, worker, {"default": 10}, [lane], 10)
+            rows = await commands.claim(session, worker, {"default": 10}, [lane], 10)
         assert [round(now - row["run_at"], 6) for row in rows] == [0.05]
         lane.rewind()
         assert lane.after_at == BEGINNING
@@ -134,11 +140,11 @@ async def test_cursor_finds_rows_committed_a_little_late(database: Database, tab
 
 async def test_cursor_passes_over_claimed_rows(database: Database) -> None:
     async with daemon_session(database) as session:
-        ids = await emit(session, 4, "test.noop")
-        await session.execute(
+        ids = await emit(session.connection, 4, "test.noop")
+        await session.connection.execute(
             "update inboxd.events set run_at = now() - interval '1 hour' + id * interval '1 s'"
         )
-        row = await session.fetchrow(
+        row = await session.connection.fetchrow(
             "select date_part('epoch', run_at) as run_at, id from inboxd.events where id = $1",
             ids[1],
         )
@@ -146,18 +152,20 @@ async def test_cursor_passes_over_claimed_rows(database: Database) -> None:
         lane = Lane(("default", "test.noop"))
         lane.advance(row["run_at"], row["id"])
         async with session.transaction():
-            assert ids_of(await events.claim(session, SQL, [lane], 10)) == ids[2:]
+            assert ids_of(await events.claim(session, [lane], 10)) == ids[2:]
 
 
 async def test_suspects_are_outside_of_lanes_and_claimed_by_groups(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
-        sent = await send(one, 5, "test.noop")
-        await one.execute(
+        sent = await send(one.connection, 5, "test.noop")
+        await one.connection.execute(
             "update inboxd.commands set crashes = 1, suspect_group = $1 where id <> all ($2)",
             GROUP,
             [sent[0], sent[4]],
         )
-        await one.execute("update inboxd.commands set crashes = 1 where id = $1", sent[4])
+        await one.connection.execute(
+            "update inboxd.commands set crashes = 1 where id = $1", sent[4]
+        )
         first, second = await join(one, "one"), await join(one, "two")
         assert ids_of(await claim(one, first)) == sent[:1]
         async with one.transaction():
@@ -167,15 +175,17 @@ async def test_suspects_are_outside_of_lanes_and_claimed_by_groups(database: Dat
                     "another worker claims the rest"
                 )
                 assert await claim_suspects(two, second) == []
-        (other,) = await commands.find_suspects(one, SQL)
+        (other,) = await commands.find_suspects(one)
         assert await claim_suspects(two, second, group=other.group) == sent[4:]
 
 
 async def test_worker_claims_only_suspects_of_its_queues_and_types(database: Database) -> None:
     async with daemon_session(database) as session:
-        sent = await send(session, 3, "test.noop", queue="mail")
-        sent += await send(session, 1, "test.noop", queue="print")
-        await session.execute("update inboxd.commands set crashes = 1, suspect_group = $1", GROUP)
+        sent = await send(session.connection, 3, "test.noop", queue="mail")
+        sent += await send(session.connection, 1, "test.noop", queue="print")
+        await session.connection.execute(
+            "update inboxd.commands set crashes = 1, suspect_group = $1", GROUP
+        )
         worker = await join(session)
         assert await claim_suspects(session, worker, {"mail": 1}, types=["test.other"]) == []
         assert await claim_suspects(session, worker, {"mail": 2, "print": 2}) == [
@@ -187,29 +197,29 @@ async def test_worker_claims_only_suspects_of_its_queues_and_types(database: Dat
 async def test_commands_taken_back_by_an_older_release_are_a_group_too(database: Database) -> None:
     async with daemon_session(database) as session:
         dead = await join(session)
-        await send(session, 2, "test.noop")
+        await send(session.connection, 2, "test.noop")
         await claim(session, dead)
         taken_back = (
             "update inboxd.commands set status = 'pending', crashes = crashes + 1,"
             " worker_id = null, started_at = null"
         )
-        await session.execute(taken_back)
-        (found,) = await commands.find_suspects(session, SQL)
+        await session.connection.execute(taken_back)
+        (found,) = await commands.find_suspects(session)
         assert (found.group, found.alone) == (dead, False)
         # A suspect that was alone before stays alone.
-        await session.execute(
+        await session.connection.execute(
             "update inboxd.commands set status = 'running', worker_id = $1, started_at = now(),"
             " lone_crashes = case when id = (select min(id) from inboxd.commands) then 0 end",
             dead,
         )
-        await session.execute(taken_back)
-        groups = await commands.find_suspects(session, SQL)
+        await session.connection.execute(taken_back)
+        groups = await commands.find_suspects(session)
         assert sorted((each.alone, each.group == dead) for each in groups) == [
             (False, True),
             (True, False),
         ]
-        await session.execute("update inboxd.commands set crashes = 0")
-        assert await commands.find_suspects(session, SQL) == []
+        await session.connection.execute("update inboxd.commands set crashes = 0")
+        assert await commands.find_suspects(session) == []
 
 
 # ------------------------------------------------------------------------------------ surveys
@@ -218,11 +228,11 @@ async def test_commands_taken_back_by_an_older_release_are_a_group_too(database:
 async def test_the_survey_of_commands_sees_every_lane_that_waits(database: Database) -> None:
     async with daemon_session(database) as session:
         worker = await join(session)
-        await send(session, 2, "test.noop", queue="busy")
-        await send(session, 1, "test.noop", queue="mail")
-        await send(session, 1, "test.ledger", queue="mail")
-        await send(session, 1, "test.noop", queue="failed")
-        await session.execute(
+        await send(session.connection, 2, "test.noop", queue="busy")
+        await send(session.connection, 1, "test.noop", queue="mail")
+        await send(session.connection, 1, "test.ledger", queue="mail")
+        await send(session.connection, 1, "test.noop", queue="failed")
+        await session.connection.execute(
             "update inboxd.commands set status = 'failed' where queue = 'failed'; "
             "update inboxd.commands set run_at = now() + interval '1 hour'"
             " where type = 'test.ledger'; "
@@ -230,7 +240,7 @@ async def test_the_survey_of_commands_sees_every_lane_that_waits(database: Datab
             " and type = 'test.noop'"
         )
         assert len(await claim(session, worker, queue="busy")) == 2
-        seen = {sighting.key: sighting for sighting in await commands.survey(session, SQL)}
+        seen = {sighting.key: sighting for sighting in await commands.survey(session)}
     assert set(seen) == {("mail", "test.noop", 0), ("mail", "test.ledger", 0)}
     _is_about(seen["mail", "test.noop", 0], oldest=60, next_=None)
     _is_about(seen["mail", "test.ledger", 0], oldest=None, next_=3600)
@@ -239,15 +249,15 @@ async def test_the_survey_of_commands_sees_every_lane_that_waits(database: Datab
 async def test_the_survey_of_events_sees_every_lane_that_waits(database: Database) -> None:
     async with daemon_session(database) as session:
         for topic in ("a", "b", "c"):
-            await session.execute(
+            await session.connection.execute(
                 "insert into inboxd.events (topic, type) values ($1, 'test.noop')", topic
             )
-        await session.execute(
+        await session.connection.execute(
             "update inboxd.events set status = 'failed' where topic = 'b'; "
             "insert into inboxd.events (topic, type, run_at) values"
             " ('c', 'test.noop', now() + interval '1 hour')"
         )
-        seen = {sighting.key: sighting for sighting in await events.survey(session, SQL)}
+        seen = {sighting.key: sighting for sighting in await events.survey(session)}
     assert set(seen) == {("a", "test.noop"), ("c", "test.noop")}
     _is_about(seen["a", "test.noop"], oldest=0, next_=None)
     _is_about(seen["c", "test.noop"], oldest=0, next_=3600)
@@ -261,15 +271,17 @@ def _is_about(seen: Sighting, *, oldest: float | None, next_: float | None) -> N
 
 async def test_an_empty_table_has_no_lanes(database: Database) -> None:
     async with daemon_session(database) as session:
-        assert await commands.survey(session, SQL) == []
-        assert await events.survey(session, SQL) == []
+        assert await commands.survey(session) == []
+        assert await events.survey(session) == []
 
 
 async def test_rows_of_the_future_are_not_claimed(database: Database) -> None:
     later = datetime.now(UTC) + timedelta(hours=1)
     async with daemon_session(database) as session:
-        await send(session, 2, "test.noop")
-        await session.execute("update inboxd.commands set run_at = $1 where id % 2 = 0", later)
+        await send(session.connection, 2, "test.noop")
+        await session.connection.execute(
+            "update inboxd.commands set run_at = $1 where id % 2 = 0", later
+        )
         assert len(await claim(session, await join(session))) == 1
 
 
@@ -282,18 +294,18 @@ async def test_event_without_a_given_time_is_claimed_without_one(database: Datab
     given = datetime(2030, 1, 1, tzinfo=UTC)
     async with daemon_session(database) as session:
         async with session.transaction():
-            await session.execute("select pg_sleep(0.05)")
-            (plain,) = await emit(session, 1, "test.noop")
-            told = await session.fetchval(
+            await session.connection.execute("select pg_sleep(0.05)")
+            (plain,) = await emit(session.connection, 1, "test.noop")
+            told = await session.connection.fetchval(
                 "insert into inboxd.events (type, occurred_at) values ('test.noop', $1)"
                 " returning id",
                 given,
             )
-        happened = await session.fetchval(
+        happened = await session.connection.fetchval(
             "select occurred_at from inboxd.events where id = $1", plain
         )
         async with session.transaction():
-            rows = {row["id"]: row for row in await events.claim(session, SQL, [lane], 10)}
+            rows = {row["id"]: row for row in await events.claim(session, [lane], 10)}
     assert rows[plain]["occurred_at"] is None
     assert Event(rows[plain], None).occurred_at == happened
     assert Event(rows[told], None).occurred_at == rows[told]["occurred_at"] == given

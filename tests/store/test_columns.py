@@ -70,7 +70,7 @@ def test_statements_take_shared_columns_from_one_list() -> None:
 async def test_claim_returns_its_declared_columns(database: Database, name: str) -> None:
     always, besides = CLAIMS[name]
     async with daemon_session(database) as session:
-        statement = await session.prepare(SQL[name])
+        statement = await session.connection.prepare(SQL[name])
         returned = {each.name for each in statement.get_attributes()}
     assert always <= returned <= always | besides
 

@@ -12,8 +12,8 @@ import pytest
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database as Settings
 from inboxd.settings import load
-from inboxd.store.connections import connect
 from inboxd.store.pools import borrow, open_pool
+from inboxd.store.session import connect
 from tests.support import Database, Worker, create_migrated, eventually, temporary_server
 from tests.support.rows import emit
 
@@ -79,9 +79,9 @@ async def test_next_connection_uses_the_new_password(
 ) -> None:
     for password in ("old", "new"):
         await _change(guarded, file, password)
-        connection = await connect(settings, "test")
-        assert await connection.fetchval("select current_user") == LOGIN
-        await connection.close()
+        session = await connect(settings, "test")
+        assert await session.connection.fetchval("select current_user") == LOGIN
+        await session.connection.close()
     await anyio.Path(file).write_text("wrong")
     with pytest.raises(DatabaseError, match=r"check the user and the password"):
         await connect(settings, "test")
@@ -91,11 +91,11 @@ async def test_next_connection_of_a_pool_uses_the_new_password(
     guarded: Database, settings: Settings, file: Path
 ) -> None:
     async with open_pool(settings, "test", 1) as pool:
-        async with borrow(pool) as connection:
-            await connection.close()  # as an outage does it
+        async with borrow(pool) as session:
+            await session.connection.close()  # as an outage does it
         await _change(guarded, file, "new")
-        async with borrow(pool) as connection:
-            assert await connection.fetchval("select current_user") == LOGIN
+        async with borrow(pool) as session:
+            assert await session.connection.fetchval("select current_user") == LOGIN
 
 
 async def test_worker_goes_on_after_its_password_was_changed(

@@ -19,7 +19,7 @@ import pytest
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database as Settings
-from inboxd.store.connections import connect
+from inboxd.store.session import connect
 from tests.support import Database, Worker, create_migrated, eventually, temporary_server
 from tests.support.packaged import packaged
 from tests.support.rows import emit
@@ -153,13 +153,13 @@ def _secure(server: Server, ours: Authority, paper: Paper) -> None:
 
 async def _session(settings: Settings) -> tuple[bool, str | None]:
     """Whether the session is encrypted, and the client's name by its certificate."""
-    connection = await connect(settings, "test")
+    session = await connect(settings, "test")
     try:
-        row = await connection.fetchrow(
+        row = await session.connection.fetchrow(
             "select ssl, client_dn from pg_stat_ssl where pid = pg_backend_pid()"
         )
     finally:
-        connection.terminate()
+        session.connection.terminate()
     assert row is not None
     return row["ssl"], row["client_dn"]
 

@@ -17,13 +17,13 @@ from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.operations.daily_statement import accept_findings, statement
 from inboxd.store import daily_statement as store
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from inboxd.telemetry.metrics import Metrics
 from tests.store.retained import leads, let_go
 from tests.support import Database, StartWorker, eventually
 from tests.support.history import day, make_day, settle
 from tests.support.receipts import receive, received_ago
-from tests.support.rows import SQL, daemon_pool, daemon_session, settings_of
+from tests.support.rows import daemon_pool, daemon_session, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -102,7 +102,7 @@ async def books(database: Database) -> AsyncIterator[Books]:
     # The first day of statements.
     await database.execute("insert into inboxd.statement_days (day) values ($1)", DAY)
     async with daemon_pool(database, 2) as pool:
-        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        context = MaintenanceContext(pool, Metrics("0"), uuid4())
         yield Books(database, context, DailyStatement(context, leads, soon=timedelta(0)))
 
 
@@ -196,7 +196,7 @@ async def test_events_that_go_to_more_topics_add_up(books: Books) -> None:
         " ('default', 'a.a', 'one', now()), ('default', 'a.a', 'two', now())"
     )
     async with daemon_session(books.database) as session:
-        assert await session.fetchval(SQL["take_events"], "default", "a.a", 10) == 2
+        assert await session.fetchval("take_events", "default", "a.a", 10) == 2
     await books.count_again()
     found = await books.make()
     assert [(line["received"], line["open"]) for line in found["lines"]] == [(4, 4)]
@@ -443,8 +443,8 @@ async def test_old_statements_are_deleted_with_their_parts(books: Books) -> None
     await books.settled("succeeded", 3)
     await books.make()
     async with daemon_session(books.database) as session:
-        assert await store.purge(session, SQL, timedelta(days=AGO + 1)) == 0
-        assert await store.purge(session, SQL, timedelta(days=1)) == 1
+        assert await store.purge(session, timedelta(days=AGO + 1)) == 0
+        assert await store.purge(session, timedelta(days=1)) == 1
     for table in ("days", "lines", "settled"):
         left = await books.database.fetchval(
             f"select count(*) from inboxd.statement_{table} where day = $1", DAY

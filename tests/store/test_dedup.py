@@ -18,7 +18,7 @@ from inboxd.store.pools import Pool, open_pool
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, eventually
 from tests.support.counted import counted
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -103,10 +103,10 @@ async def test_a_key_is_forgotten_when_its_window_is_over(database: Database) ->
     for each in all_:
         await send(database, each)
     gone = []
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         for _ in range(4):
-            blocks, asked = await dedup.survey(connection, SQL, windows)
-            gone.append(await dedup.forget(connection, SQL, asked, 0, blocks))
+            blocks, asked = await dedup.survey(session, windows)
+            gone.append(await dedup.forget(session, asked, 0, blocks))
             await database.execute("update inboxd.dedup set seen_at = seen_at - interval '86401 s'")
     assert gone == [0, 1, 1, 2]
     assert [await send(database, Received(key)) for key in ("k", "default")] == [None, None]
@@ -137,7 +137,7 @@ async def test_redelivery_is_a_duplicate_until_the_purge_reaches_its_key(
     await database.execute(insert, "1")
     assert await database.fetchval("select count(*) from inboxd.events") == 0
     metrics = Metrics("test")
-    context = MaintenanceContext(pool, SQL, metrics, UUID(int=1))
+    context = MaintenanceContext(pool, metrics, UUID(int=1))
     purger = DedupPurger(context, Windows(timedelta(seconds=60)))
 
     async def is_forgotten() -> bool:
@@ -161,7 +161,7 @@ async def test_a_declared_window_keeps_a_topics_keys(database: Database, pool: P
         " select topic, '', 'k', gen_random_uuid(), now() - interval '80 minutes'"
         " from unnest(array['kept', 'other']) as topic"
     )
-    context = MaintenanceContext(pool, SQL, Metrics("test"), UUID(int=1))
+    context = MaintenanceContext(pool, Metrics("test"), UUID(int=1))
     await DedupPurger(context, Windows(timedelta(hours=1))).purge()
     assert await database.fetchval("select array_agg(topic) from inboxd.dedup") == ["kept"]
 
@@ -179,7 +179,7 @@ async def test_duplicates_are_reported_once(database: Database, pool: Pool) -> N
     for body in ("{}", "{}", "[1]"):
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", body)
     metrics, worker = Metrics("test"), UUID(int=1)
-    report = DuplicateReport(MaintenanceContext(pool, SQL, metrics, worker)).report
+    report = DuplicateReport(MaintenanceContext(pool, metrics, worker)).report
     with structlog.testing.capture_logs() as logged:
         for _ in range(2):
             await report()
@@ -198,7 +198,7 @@ async def test_page_of_contradictions_only_is_reported(database: Database, pool:
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", str(n))
     metrics = Metrics("test")
     with structlog.testing.capture_logs() as logged:
-        await DuplicateReport(MaintenanceContext(pool, SQL, metrics, UUID(int=1))).report()
+        await DuplicateReport(MaintenanceContext(pool, metrics, UUID(int=1))).report()
     assert [line["log_level"] for line in logged] == ["warning"] * 2
     assert metrics.dedup_conflicts.labels("default")._value.get() == 2
     assert await database.fetchval("select count(*) from inboxd.duplicates") == 0

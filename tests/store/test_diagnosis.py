@@ -8,7 +8,7 @@ import pytest
 from inboxd.operations.doctor import examine
 from inboxd.operations.doctor.thresholds import SEQUENCE_DAYS
 from inboxd.settings import Settings
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.support import Database
 from tests.support.history import PARENTS, make_day, settle
 from tests.support.plans import told, touched_by
@@ -37,7 +37,7 @@ async def looked_at(database: Database) -> tuple[int, set[str]]:
             assert not [f async for _, f in examine(session, settings) if "not seen" in f.found]
 
         await look()
-        looks = [await told(session.connection, look()) for _ in range(3)]
+        looks = [await told(session, look()) for _ in range(3)]
     named = {node["Relation Name"] for nodes in looks for node in nodes if "Relation Name" in node}
     return min(sum(map(touched_by, _tops(nodes))) for nodes in looks), named
 

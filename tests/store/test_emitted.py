@@ -14,7 +14,7 @@ from inboxd.store import emitted
 from inboxd.store.settlements import Parent
 from tests.support import Database
 from tests.support.endpoints import add, deliveries
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ async def write(
     database: Database, *drafts: EventDraft | WebhookDraft, parent: Parent = PARENT
 ) -> list[asyncpg.Record]:
     """Write drafts as a page does; returns all events."""
-    async with daemon_session(database) as connection, connection.transaction():
-        await emitted.write(connection, SQL, [(draft, parent) for draft in drafts])
+    async with daemon_session(database) as session, session.transaction():
+        await emitted.write(session, [(draft, parent) for draft in drafts])
     return await database.fetch("select * from inboxd.events order by id")
 
 
@@ -103,10 +103,10 @@ async def test_inherited_long_texts_are_accepted(database: Database) -> None:
 
 
 async def test_producer_cannot_set_the_origin_of_an_event(database: Database) -> None:
-    async with daemon_session(database) as connection, connection.transaction():
-        await connection.execute("set local role inboxd_producer")
+    async with daemon_session(database) as session, session.transaction():
+        await session.connection.execute("set local role inboxd_producer")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await connection.execute(
+            await session.connection.execute(
                 "select inboxd.write_events(array['a.b'], array['{}']::jsonb[],"
                 " origin_kinds => array['event'], origin_ids => array[1])"
             )
@@ -118,14 +118,14 @@ async def test_emitted_event_has_the_time_of_its_statement(
     """A command may hold its transaction for minutes; its events must not look that old."""
     drafts = [EventDraft(uuid7(), "a.b", "{}"), EventDraft(uuid7(), "a.b", "{}", run_at=LATER)]
     for some in (drafts[:1], drafts):
-        async with daemon_session(database) as connection, connection.transaction():
-            await connection.execute("delete from inboxd.events")
-            await connection.execute("select pg_sleep(0.1)")
-            began = await connection.fetchval("select now()")
-            await emitted.write(connection, SQL, [(draft, PARENT) for draft in some])
+        async with daemon_session(database) as session, session.transaction():
+            await session.connection.execute("delete from inboxd.events")
+            await session.connection.execute("select pg_sleep(0.1)")
+            began = await session.connection.fetchval("select now()")
+            await emitted.write(session, [(draft, PARENT) for draft in some])
             rows = {
                 row["event_id"]: row
-                for row in await connection.fetch("select * from inboxd.events")
+                for row in await session.connection.fetch("select * from inboxd.events")
             }
         plain = rows[drafts[0].event_id]
         assert plain["occurred_at"] == plain["run_at"] <= plain["created_at"]

@@ -25,12 +25,13 @@ from inboxd.operations import containing, find
 from inboxd.settings import Settings
 from inboxd.store import census, finding, partitions
 from inboxd.store.finding import Filter, View
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 from tests.store.days import count_day
 from tests.store.retained import leads
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.history import make_day, parts, settle, store_body
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 from tests.support.verdicts import safety
 
 _DAYS = 6
@@ -189,11 +190,11 @@ async def _write(session: Session, rows: dict[int, Row], counted: Collection[int
         columns.append([r.finished if settled else r.drawn for _, r in chosen])
         if chosen:
             await run.execute(query, *columns)
-    days = [each for each in await census.uncounted(run, SQL) if each.over]
+    days = [each for each in await census.uncounted(session) if each.over]
     for place, each in enumerate(each for each in days if each.table == "events"):
         if place in counted:
-            began, found = await count_day(run, each)
-            assert await census.end(run, SQL, each, began, found)
+            began, found = await count_day(session, each)
+            assert await census.end(session, each, began, found)
 
 
 @pytest.fixture(scope="module")
@@ -393,8 +394,8 @@ async def test_day_with_an_open_write_is_indexed_later(database: Database) -> No
         async with writer.transaction():
             await writer.execute(f"delete from inboxd.{part}")
             with pytest.raises(PartitionBusy, match="is indexed later"):
-                await partitions.index(leader, SQL, part, "type")
-        assert await partitions.index(leader, SQL, part, "type")
+                await partitions.index(leader, part, "type")
+        assert await partitions.index(leader, part, "type")
 
 
 @pytest.mark.anyio
@@ -455,9 +456,9 @@ async def test_leader_indexes_past_days_if_settings_say_so(
         await make_day(database, days, "events_history", "commands_history")
 
     given_: dict[str, Any] = {"database": {"dsn": database.dsn}, "history": {"indexes": wanted}}
-    await make_indexes(Settings(**given_), SQL, leads)
+    await make_indexes(Settings(**given_), leads)
     async with daemon_session(database) as session:
-        assert bool(await partitions.missing_indexes(session, SQL)) is not wanted
+        assert bool(await partitions.missing_indexes(session)) is not wanted
     async with (
         _operator(database) as operator,
         finding.snapshot(operator, "events", "tenant") as view,
@@ -470,7 +471,7 @@ async def test_worker_makes_indexes_of_tables_that_it_does_not_own(database: Dat
     await make_day(database, 3, "events_history")
     part = f"events_history_{_NOW - timedelta(days=3):%Y%m%d}"
     async with daemon_session(database) as session:
-        await session.execute("set role inboxd_worker")
+        await session.connection.execute("set role inboxd_worker")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await session.execute(f"create index on inboxd.{part} (type)")
-        assert await partitions.index(session, SQL, part, "entity")
+            await session.connection.execute(f"create index on inboxd.{part} (type)")
+        assert await partitions.index(session, part, "entity")

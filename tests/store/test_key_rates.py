@@ -7,7 +7,7 @@ import pytest
 from inboxd.store import key_rates
 from inboxd.store.key_rates import Start
 from tests.support import Database
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -16,8 +16,8 @@ HOUR = 3600.0
 
 
 async def _start(database: Database, key: str = "acme", seconds: float = HOUR) -> Start:
-    async with daemon_session(database) as connection:
-        return await key_rates.take(connection, SQL, "crm", key, seconds)
+    async with daemon_session(database) as session:
+        return await key_rates.take(session, "crm", key, seconds)
 
 
 async def _take(database: Database, key: str = "acme", seconds: float = HOUR) -> float:
@@ -26,8 +26,8 @@ async def _take(database: Database, key: str = "acme", seconds: float = HOUR) ->
 
 async def _give_back(database: Database, start: Start) -> None:
     assert start.next_at is not None
-    async with daemon_session(database) as connection:
-        await key_rates.give_back(connection, SQL, "crm", "acme", start.next_at)
+    async with daemon_session(database) as session:
+        await key_rates.give_back(session, "crm", "acme", start.next_at)
 
 
 async def test_one_of_many_concurrent_commands_starts(database: Database) -> None:

@@ -13,7 +13,6 @@ from inboxd.errors import Conflict
 from inboxd.model.lane import Lane
 from inboxd.operations import Selection, Terms
 from inboxd.store import commands, limits, listing, samples, unhandled
-from inboxd.store.connections import Connection
 from inboxd.store.limits import Bounds, Claimed, Wanted
 from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue, Settlement
@@ -26,10 +25,10 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def _worker(database: Database) -> AsyncIterator[tuple[Connection, UUID]]:
+async def _worker(database: Database) -> AsyncIterator[tuple[Session, UUID]]:
     async with daemon_session(database) as session:
         # The first claim from a queue with a limit would only insert this row.
-        await session.execute(
+        await session.connection.execute(
             "insert into inboxd.limits (name) values ('q') on conflict do nothing"
         )
         yield session, await join(session)
@@ -48,7 +47,7 @@ async def _send(database: Database, *keys: str | None, **columns: object) -> lis
 
 
 async def _claim(
-    worker: tuple[Connection, UUID],
+    worker: tuple[Session, UUID],
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     *,
     keys: tuple[str, ...] = (),
@@ -59,9 +58,9 @@ async def _claim(
 ) -> Claimed:
     lanes = () if keys else (Lane(("q", "t", 0)),)
     find = "select suspect_group from inboxd.commands where suspect_group is not null limit 1"
-    group = await worker[0].fetchval(find) if suspect else None
+    group = await worker[0].connection.fetchval(find) if suspect else None
     want = Wanted(rows, ["t"], lanes, keys=keys, share=share, suspects=group, following=following)
-    return await limits.claim(worker[0], SQL, worker[1], "q", bounds, want)
+    return await limits.claim(worker[0], worker[1], "q", bounds, want)
 
 
 def _ids(claimed: Claimed) -> list[int]:
@@ -75,7 +74,7 @@ async def test_claim_within_limits_names_the_lane_of_each_row(database: Database
     async with _worker(database) as (session, worker):
         lanes = [Lane(("q", "t", 0)), Lane(("q", "t", 5))]
         want = Wanted(100, ["t"], lanes, keys=["a"], share=1)
-        claimed = await limits.claim(session, SQL, worker, "q", Bounds(total=100), want)
+        claimed = await limits.claim(session, worker, "q", Bounds(total=100), want)
         expected = [(0, *keyed), (1, *urgent), (2, first), (2, second)]
         assert [(row["lane"], row["id"]) for row in claimed.rows] == expected
 
@@ -84,8 +83,8 @@ async def test_keyed_commands_are_not_claimed_from_lanes(database: Database) -> 
     await _send(database, "a")
     async with _worker(database) as (session, worker):
         lane = Lane(("q", "t", 0))
-        assert await commands.claim(session, SQL, worker, {"q": 10}, [lane], 10) == []
-        assert await commands.survey(session, SQL) == []
+        assert await commands.claim(session, worker, {"q": 10}, [lane], 10) == []
+        assert await commands.survey(session) == []
 
 
 async def test_open_claim_delays_no_other_claim_and_counts_in_the_limit(database: Database) -> None:
@@ -104,7 +103,7 @@ async def test_open_claim_delays_no_other_claim_and_counts_in_the_limit(database
             "select id, fence from inboxd.commands where worker_id = $1", one[1]
         )
         done = [Settlement(row["id"], row["fence"], "succeeded", 0, None) for row in ended]
-        await commands.settle(one[0], SQL, one[1], done)
+        await commands.settle(one[0], one[1], done)
         assert len(_ids(await _claim(two, bounds))) == 4
 
 
@@ -112,7 +111,7 @@ async def test_commands_of_workers_without_the_limit_count_too(database: Databas
     await _send(database, *[None] * 10)
     async with _worker(database) as worker:
         lane = Lane(("q", "t", 0))
-        await commands.claim(*worker[:1], SQL, worker[1], {"q": 4}, [lane], 4)
+        await commands.claim(*worker[:1], worker[1], {"q": 4}, [lane], 4)
         assert len(_ids(await _claim(worker, Bounds(total=5)))) == 1
 
 
@@ -159,12 +158,12 @@ async def test_commands_of_a_key_run_one_after_another(database: Database) -> No
         assert sorted(_ids(first)) == [a1, b1]
         assert _ids(await _claim(two, keys=("a", "b"), share=5)) == []
         again = [Requeue(a1, "pending", 1, delay=60, fence=1)]
-        await commands.requeue(one[0], SQL, one[1], again)
+        await commands.requeue(one[0], one[1], again)
         assert _ids(await _claim(two, keys=("a",), share=5)) == []
         await database.execute("update inboxd.commands set run_at = now() where id = $1", a1)
         assert _ids(await _claim(two, keys=("a",), share=5)) == [a1]
         done = [Settlement(a1, 2, "succeeded", 0, None)]
-        await commands.settle(two[0], SQL, two[1], done)
+        await commands.settle(two[0], two[1], done)
         assert _ids(await _claim(one, keys=("a",), share=5)) == [a2, a3]
 
 
@@ -213,7 +212,7 @@ async def test_worker_claims_more_of_a_line_behind_its_own_rows(database: Databa
         assert _ids(more) == [a2], "another worker holds b"
         assert _ids(await _claim(two, keys=("a", "b"), following=second.at)) == [b2]
         done = [Settlement(each, 1, "succeeded", 0, None) for each in (a1, a2)]
-        await commands.settle(one[0], SQL, one[1], done)
+        await commands.settle(one[0], one[1], done)
         assert _ids(await _claim(one, keys=("a",), following=more.at)) == [a3]
 
 
@@ -224,7 +223,7 @@ async def test_late_claim_takes_nothing_behind_newer_claims(
     async with _worker(database) as worker:
         first = await _claim(worker, keys=("a",))
         done = [Settlement(a1, 1, "succeeded", 0, None)]
-        await commands.settle(worker[0], SQL, worker[1], done)
+        await commands.settle(worker[0], worker[1], done)
         assert _ids(await _claim(worker, keys=("a",))) == [a2]
         assert _ids(await _claim(worker, keys=("a",), following=first.at)) == []
 
@@ -238,16 +237,16 @@ async def test_rows_behind_a_failed_one_are_not_claimed(
     async with _worker(database) as worker:
         first = await _claim(worker, keys=("a",), share=2)
         back = [Requeue(a1, status, 1, delay=delay, fence=1)]
-        await commands.requeue(worker[0], SQL, worker[1], back)
+        await commands.requeue(worker[0], worker[1], back)
         assert _ids(await _claim(worker, keys=("a",), following=first.at)) == []
 
 
-async def _with_a_suspect(database: Database, worker: tuple[Connection, UUID]) -> tuple[int, int]:
+async def _with_a_suspect(database: Database, worker: tuple[Session, UUID]) -> tuple[int, int]:
     """One key: a row that waits for its turn, and behind it a row whose worker died."""
     running, suspect = await _send(database, "a", "a")
     await _claim(worker, keys=("a",), share=2)
     back = [Requeue(running, "waiting", fence=1), Requeue(suspect, "pending", fence=1)]
-    await commands.requeue(worker[0], SQL, worker[1], back)
+    await commands.requeue(worker[0], worker[1], back)
     await database.execute(
         "update inboxd.commands set crashes = 1, run_at = now() where id = $1", suspect
     )
@@ -288,7 +287,7 @@ async def test_suspect_picked_before_its_line_was_held_is_picked_again(
             answers.append(await _claim(two, suspect=True))
 
         async with anyio.create_task_group() as tasks, one[0].transaction():
-            await one[0].execute("select pg_advisory_xact_lock(4711)")
+            await one[0].connection.execute("select pg_advisory_xact_lock(4711)")
             tasks.start_soon(claim)
             await lock_awaited(database)
             assert _ids(await _claim(one, PAIRS, keys=("a",))) == [running]
@@ -300,9 +299,9 @@ async def test_released_rows_keep_their_places_in_the_line(database: Database) -
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
         back = [Requeue(a2, "waiting", fence=1), Requeue(a1, "pending", fence=1)]
-        await commands.requeue(worker[0], SQL, worker[1], back)
+        await commands.requeue(worker[0], worker[1], back)
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [a1], "a1 still holds its key"
-        await commands.settle(worker[0], SQL, worker[1], [Settlement(a1, 2, "succeeded", 0, None)])
+        await commands.settle(worker[0], worker[1], [Settlement(a1, 2, "succeeded", 0, None)])
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [a2, a3]
 
 
@@ -313,9 +312,9 @@ async def test_dead_letter_blocks_its_key_if_settings_say_so(
     a1, a2 = await _send(database, "a", "a")
     async with _worker(database) as worker:
         await _claim(worker, keys=("a",))
-        await commands.requeue(worker[0], SQL, worker[1], [Requeue(a1, "failed", fence=1)])
+        await commands.requeue(worker[0], worker[1], [Requeue(a1, "failed", fence=1)])
         assert _ids(await _claim(worker, bounds, keys=("a",))) == ([a2] if goes_on else [])
-        found = await limits.find_keys(worker[0], SQL, "q", None, bounds, 10)
+        found = await limits.find_keys(worker[0], "q", None, bounds, 10)
         assert found == ([] if goes_on else [limits.WaitingKey("a", free=False)])
 
 
@@ -326,7 +325,7 @@ async def test_row_locked_by_an_operator_ends_its_line(database: Database) -> No
             async with operator.transaction():
                 await operator.execute("select from inboxd.commands where id = $1 for update", held)
                 assert _ids(await _claim(worker, keys=("a",), share=3)) == got
-            await worker[0].execute(
+            await worker[0].connection.execute(
                 "update inboxd.commands set status = 'waiting', worker_id = null, line_at = null"
                 " where status = 'running'"
             )
@@ -355,16 +354,16 @@ async def test_suspects_of_a_line_are_claimed_in_order(database: Database) -> No
     a1, a2, b1 = await _send(database, "a", "a", "b")
     async with _worker(database) as dead, _worker(database) as worker:
         assert _ids(await _claim(dead, keys=("a", "b"), share=2)) == [a1, a2, b1]
-        await worker[0].fetch(SQL["reap_commands"], dead[1], 3)
+        await worker[0].fetch("reap_commands", dead[1], 3)
         assert _ids(await _claim(worker, keys=("a", "b"), share=2)) == []
         older = "select id from inboxd.claim_limited($1, 'q', 9, null, null, 1, '{t}', '{}', '{}',"
         older += " '{}', '{}', false, '{}', 1, 1, true, true)"
         async with worker[0].transaction():
-            rows = await worker[0].fetch(older, worker[1])
+            rows = await worker[0].connection.fetch(older, worker[1])
             assert [row["id"] for row in rows] == [a1], (
                 "an older release takes a suspect of any group"
             )
-            await worker[0].execute(
+            await worker[0].connection.execute(
                 "update inboxd.commands set status = 'pending', worker_id = null,"
                 " fence = fence - 1 where id = $1",
                 a1,
@@ -379,7 +378,7 @@ async def test_row_that_is_not_due_does_not_hold_up_its_line(database: Database)
     (now,) = await _send(database, "a")
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [now]
-        (line,) = await limits.survey(worker[0], SQL)
+        (line,) = await limits.survey(worker[0])
         assert line.oldest is None
         assert line.next is not None
         assert 3500 < line.next <= 3600
@@ -414,21 +413,21 @@ async def test_new_keys_are_found_by_arrivals_and_by_a_search(database: Database
     await _send(database, "a", "b", "a", "c")
     async with _worker(database) as worker:
         lane = Lane(("q", "t"))
-        rows = await limits.arrived(worker[0], SQL, "q", [lane], 100)
+        rows = await limits.arrived(worker[0], "q", [lane], 100)
         assert {row["key"] for row in rows} == {"a", "b", "c"}
         await _claim(worker, keys=("b",))
-        found = await limits.find_keys(worker[0], SQL, "q", None, Bounds(), 2)
+        found = await limits.find_keys(worker[0], "q", None, Bounds(), 2)
         assert [each.key for each in found] == ["a", "c"]
-        assert await limits.find_keys(worker[0], SQL, "q", "c", Bounds(), 2) == []
+        assert await limits.find_keys(worker[0], "q", "c", Bounds(), 2) == []
 
 
 async def test_unhandled_keyed_commands_become_dead_letters(database: Database) -> None:
     await _send(database, "a", "a")
     async with _worker(database) as worker:
         lane = ("q", "t", "keyed")
-        failed = await unhandled.fail(worker[0], SQL, "keyed", lane, "{}", 10, timedelta(0))
+        failed = await unhandled.fail(worker[0], "keyed", lane, "{}", 10, timedelta(0))
         assert failed == 2
-        assert await limits.survey(worker[0], SQL) == []
+        assert await limits.survey(worker[0]) == []
 
 
 async def test_running_row_holds_its_key_before_a_row_that_waits_to_retry(
@@ -438,14 +437,16 @@ async def test_running_row_holds_its_key_before_a_row_that_waits_to_retry(
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
         back = [Requeue(a2, "pending", fence=1)]
-        await commands.requeue(worker[0], SQL, worker[1], back)
+        await commands.requeue(worker[0], worker[1], back)
         assert _ids(await _claim(worker, keys=("a",))) == []
 
 
 async def test_claims_return_the_same_columns(database: Database) -> None:
     async with daemon_session(database) as session:
         columns = {
-            name: {each.name for each in (await session.prepare(SQL[name])).get_attributes()}
+            name: {
+                each.name for each in (await session.connection.prepare(SQL[name])).get_attributes()
+            }
             for name in ("claim_commands", "claim_suspects", "claim_limited")
         }
     assert columns["claim_suspects"] == columns["claim_commands"]
@@ -477,8 +478,8 @@ async def test_rows_in_line_are_shown_as_pending(database: Database) -> None:
     await _send(database, "a", run_at=datetime.now(UTC) + timedelta(hours=1))
     async with _worker(database) as worker:
         await _claim(worker, keys=("a",))
-        await commands.requeue(worker[0], SQL, worker[1], [Requeue(first, "pending", fence=1)])
-        (lane,) = await listing.lanes(Session(worker[0], SQL), "commands")
+        await commands.requeue(worker[0], worker[1], [Requeue(first, "pending", fence=1)])
+        (lane,) = await listing.lanes(worker[0], "commands")
         assert (lane["queue"], lane["type"], lane["pending"], lane["due"]) == ("q", "t", 5, 4)
         assert lane["oldest"] >= 0
         backlog = samples.command_backlog(await counted(worker[0]))
@@ -489,8 +490,7 @@ async def test_held_unique_key_bars_a_replay_in_place(database: Database) -> Non
     dead = await _send(database, "a", "b", "c", status="failed", unique_key="u")
     dead += await _send(database, "d", "e", status="failed")
     (holder,) = await _send(database, None, unique_key="u")
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         with pytest.raises(Conflict, match=f"command {dead[0]}: .*another unsettled command holds"):
             await operations.act(session, "commands", "replay", dead[:1], actor="me")
         terms = Terms(actor="me")

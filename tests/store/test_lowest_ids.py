@@ -6,12 +6,12 @@ from inboxd.embedded import Server
 from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.store import census, finding, migrations, partitions
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.store.days import count_day, ended, take, uncounted
 from tests.store.retained import MONTH, let_go, retire
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.history import day, make_day, settle
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -65,10 +65,10 @@ async def test_lowest_id_is_unknown_after_a_partition_was_attached_again(
     async with daemon_session(database) as session:
         (found,) = [each for each in await uncounted(database, "events") if each.part == part]
         oldest = await retire(session, part)
-        await partitions.record_export(session, SQL, oldest, 4, 1, "elsewhere")
-        await partitions.detach(session, SQL, oldest)
+        await partitions.record_export(session, oldest, 4, 1, "elsewhere")
+        await partitions.detach(session, oldest)
         began, rows = await count_day(session, found)
-        assert await census.end(session, SQL, found, began, rows)
+        assert await census.end(session, found, began, rows)
     await let_go(database, MONTH)
     await database.execute(
         "update inboxd.census set counted_at = now(), succeeded = 5 where part = $1", part

@@ -12,12 +12,12 @@ from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database as Settings
 from inboxd.store import catalogue, migrations
-from inboxd.store.connections import connect
-from inboxd.store.statements import Statements, render
+from inboxd.store.session import connect
+from inboxd.store.statements import render
 from tests.store.migrating import MORE, check, drop_roles, may_call, named, ship
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.older import unpack
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -260,7 +260,7 @@ async def test_only_needed_functions_are_made_before_a_numbered_file(
 
 async def _applied(database: Database) -> migrations.SchemaState:
     async with daemon_session(database) as session:
-        return await migrations.applied(session, SQL)
+        return await migrations.applied(session)
 
 
 async def test_producers_and_workers_go_on_after_each_numbered_file(
@@ -389,25 +389,25 @@ async def test_owner_without_the_right_to_create_roles_can_migrate(
         dsn = empty.dsn.replace("://postgres@", f"://{owner}@")
         settings = Settings.model_validate({"dsn": dsn, "schema": f"{empty.name[:20]}_s"})
         await migrations.migrate(settings)
-        connection = await connect(settings, "test")
-        await migrations.check(connection, Statements(settings.schema_name))
-        connection.terminate()
+        session = await connect(settings, "test")
+        await migrations.check(session)
+        session.connection.terminate()
     finally:
         await empty.execute(f"drop owned by {owner} cascade; drop role {owner}")
 
 
 async def test_nothing_depends_on_the_search_path(database: Database) -> None:
     async with daemon_session(database) as session:
-        await session.execute("set search_path = pg_temp")
-        await session.execute(
+        await session.connection.execute("set search_path = pg_temp")
+        await session.connection.execute(
             "create temporary table events (); create temporary table commands ()"
         )
-        await session.execute(
+        await session.connection.execute(
             "select inboxd.emit_event('test.noop', payload => to_jsonb(repeat('x', 4000)))"
         )
-        await session.execute("select inboxd.send_command('test.noop')")
+        await session.connection.execute("select inboxd.send_command('test.noop')")
         for name in ("survey_events", "survey_commands"):
-            assert len(await session.fetch(SQL[name])) == 1
+            assert len(await session.fetch(name)) == 1
 
 
 # ----------------------------------------------------------------------------------- snapshot
@@ -416,7 +416,7 @@ async def test_nothing_depends_on_the_search_path(database: Database) -> None:
 async def test_schema_matches_its_committed_description(database: Database) -> None:
     """To accept a change, run with INBOXD_TEST_SNAPSHOT=write, and commit the changed file."""
     async with daemon_session(database) as session:
-        text = await catalogue.describe(session, SQL)
+        text = await catalogue.describe(session)
     if os.environ.get("INBOXD_TEST_SNAPSHOT") == "write":
         catalogue.FILE.write_text(text)
     assert text == catalogue.FILE.read_text()

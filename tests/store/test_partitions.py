@@ -8,9 +8,9 @@ from inboxd import operations
 from inboxd.errors import DatabaseError
 from inboxd.store import partitions
 from inboxd.store.migrations import migrate
-from inboxd.store.session import open_session
+from inboxd.store.operator_sessions import open_session
 from tests.support import Database, StartWorker, Worker, eventually
-from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send, settings_of
+from tests.support.rows import create_ledger, daemon_session, effects, emit, send, settings_of
 from tests.support.verdicts import safety
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("all_days")]
@@ -40,13 +40,13 @@ async def test_migration_makes_partitions_days_ahead(database: Database) -> None
     await database.execute("drop schema inboxd cascade")
     await migrate(settings_of(database))
     async with daemon_session(database) as session:
-        assert await partitions.days_ahead(session, SQL) == 14
-        kinds = await session.fetch(
+        assert await partitions.days_ahead(session) == 14
+        kinds = await session.connection.fetch(
             "select relname from pg_class where relkind = 'p'"
             " and relnamespace = 'inboxd'::regnamespace order by 1"
         )
         assert [row[0] for row in kinds] == PARENTS
-        defaults = await session.fetchval(
+        defaults = await session.connection.fetchval(
             "select count(*) from pg_partitioned_table where partdefid <> 0"
         )
     assert defaults == 0, "a default partition forbids to detach others concurrently"
@@ -56,11 +56,11 @@ async def test_missing_partitions_are_made_once(database: Database) -> None:
     await _drop(database, 3)
     await _drop(database, 5, parents=["events_history"])
     async with daemon_session(database) as session:
-        assert await partitions.days_ahead(session, SQL) == 2
-        assert await partitions.make(session, SQL, 14) == 5
-        assert await partitions.make(session, SQL, 14) == 0
-        assert await partitions.days_ahead(session, SQL) == 14
-        assert await partitions.make(session, SQL, 15) == 4
+        assert await partitions.days_ahead(session) == 2
+        assert await partitions.make(session, 14) == 5
+        assert await partitions.make(session, 14) == 0
+        assert await partitions.days_ahead(session) == 14
+        assert await partitions.make(session, 15) == 4
 
 
 async def test_partition_detached_by_a_person_is_not_counted_and_not_touched(
@@ -69,19 +69,19 @@ async def test_partition_detached_by_a_person_is_not_counted_and_not_touched(
     part = await _detach(database, "events_history")
     await _drop(database, 3, parents=["bodies"])
     async with daemon_session(database) as session:
-        assert await partitions.days_ahead(session, SQL) == -1
-        assert await partitions.make(session, SQL, 14) == 1
-        assert await partitions.days_ahead(session, SQL) == -1
-        (apart,) = await partitions.apart(session, SQL)
+        assert await partitions.days_ahead(session) == -1
+        assert await partitions.make(session, 14) == 1
+        assert await partitions.days_ahead(session) == -1
+        (apart,) = await partitions.apart(session)
         assert (apart.part, apart.ahead) == (part, 0)
         await database.execute(apart.attach)
-        assert await partitions.days_ahead(session, SQL) == 14
-        assert await partitions.apart(session, SQL) == []
+        assert await partitions.days_ahead(session) == 14
+        assert await partitions.apart(session) == []
         await _detach(database, "events_history")
         await database.execute(apart.rename)
-        assert await partitions.make(session, SQL, 14) == 1
-        assert await partitions.days_ahead(session, SQL) == 14
-        assert await partitions.apart(session, SQL) == []
+        assert await partitions.make(session, 14) == 1
+        assert await partitions.days_ahead(session) == 14
+        assert await partitions.apart(session) == []
 
 
 @pytest.mark.parametrize("part", ["bodies_20260231", "bodies_00000101", "bodies_2026010", "mine"])
@@ -90,7 +90,7 @@ async def test_table_without_a_day_in_its_name_is_not_a_partition(
 ) -> None:
     await database.execute(f"create table inboxd.{part} ()")
     async with daemon_session(database) as session:
-        assert await partitions.apart(session, SQL) == []
+        assert await partitions.apart(session) == []
 
 
 async def test_partition_dropped_meanwhile_is_not_listed(
@@ -172,7 +172,7 @@ async def test_detached_partition_of_today_stops_claims_and_is_named(
     await emit(database, 3)
     await send(database, 3)
     async with daemon_session(database) as session:
-        (apart,) = await partitions.apart(session, SQL)
+        (apart,) = await partitions.apart(session)
     await database.execute(apart.attach)
     await eventually(lambda: _all_settled(database))
     await worker.ready()

@@ -16,7 +16,7 @@ from inboxd.store import partitions
 from tests.store.retained import MONTH, files_in, let_all_go, let_go, retire, told
 from tests.support import Database
 from tests.support.history import day, make_day, parts, settle, store_body
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -164,7 +164,7 @@ async def test_partition_with_unexported_rows_is_attached_again(
     history = MONTH | {"export": str(tmp_path)}
     async with daemon_session(database) as session:
         oldest = await retire(session, f"events_history{day(100)}")
-        await partitions.record_export(session, SQL, oldest, 4, 1, "elsewhere")
+        await partitions.record_export(session, oldest, 4, 1, "elsewhere")
     await let_go(database, history)
     assert await database.fetchval("select count(*) from inboxd.events_history") == 5
     await let_go(database, history)

@@ -7,12 +7,11 @@ import pytest
 from inboxd.errors import Conflict
 from inboxd.maintenance.partitions import manual
 from inboxd.store import receipts
-from inboxd.store.session import Session
 from tests.store.retained import MONTH, let_go, told
 from tests.support import Database
 from tests.support.history import day, make_day
 from tests.support.receipts import receive, received, received_ago
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -56,8 +55,7 @@ async def test_unsettled_event_keeps_its_receipt(database: Database) -> None:
     assert await days_of(database) == set()
     needed = [*page[1:], held]
     assert await kept(database) == {each.receipt_id for each in needed}
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         for each in needed:
             row = await receipts.one(session, each.receipt_id, raw=True)
             assert row is not None
@@ -72,8 +70,7 @@ async def test_unsettled_event_keeps_its_receipt(database: Database) -> None:
 async def test_receipts_are_dropped_by_hand_and_not_exported(database: Database) -> None:
     await make_day(database, 5, "receipts")
     part = f"receipts{day(5)}"
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         with pytest.raises(Conflict, match="only history is exported"):
             await manual.chosen(session, [part], to_drop=False)
         (found,) = await manual.chosen(session, [part], to_drop=True)

@@ -17,7 +17,7 @@ from inboxd.store import bodies, partitions
 from tests.store.retained import MONTH, files_in, let_all_go, let_go, retire, told
 from tests.support import Database
 from tests.support.history import day, make_day, parts, settle, store_body
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
@@ -92,14 +92,14 @@ async def test_login_without_the_right_to_alter_drops_partitions(
     await make_day(database, 100)
     await settle(database, 100, 5)
     async with daemon_session(humble) as session:
-        found = await partitions.listed(session, SQL)
+        found = await partitions.listed(session)
         assert not any(each.owned for each in found)
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await session.execute(f"drop table inboxd.events_history{day(100)}")
+            await session.connection.execute(f"drop table inboxd.events_history{day(100)}")
         for day_ in (f"events_history{day(0)}", f"events_history{day(100)}", "events", "x'; --"):
             with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError):
-                await session.execute(SQL["leave_partition"], day_)
-            assert await session.fetchval(SQL["drop_partition"], day_) is None
+                await session.execute("leave_partition", day_)
+            assert await session.fetchval("drop_partition", day_) is None
     await let_all_go(humble, MONTH | {"export": str(tmp_path)})
     assert await parts(database) == set()
     assert len(files_in(tmp_path)) == 2
@@ -136,7 +136,7 @@ async def test_detached_partition_is_dropped_only_beyond_its_retention(database:
     await make_day(database, 100, "events_history")
     async with daemon_session(database) as session:
         oldest = await retire(session, f"events_history{day(100)}")
-        await partitions.detach(session, SQL, oldest)
+        await partitions.detach(session, oldest)
     for history in (FOREVER, {"events": "200d"}):
         await let_go(database, history)
         assert await parts(database) == {f"events_history{day(100)}"}
@@ -295,10 +295,10 @@ async def test_needed_body_is_copied_forward(database: Database) -> None:
     async with daemon_session(database) as session:
         # A session that claimed a row before its body was moved still finds it.
         id_, at = places["dead"]
-        stale: Any = await session.fetch(
+        stale: Any = await session.connection.fetch(
             "select $1::bigint as body_id, $2::timestamptz as body_at", id_, at
         )
-        assert await bodies.read(session, SQL, stale) == {id_: '{"text": "dead"}'}
+        assert await bodies.read(session, stale) == {id_: '{"text": "dead"}'}
 
 
 async def test_body_of_a_locked_row_stays_at_its_place(database: Database) -> None:
@@ -320,9 +320,9 @@ async def test_retired_body_that_is_needed_is_attached_again(database: Database)
     await make_day(database, 120, "bodies")
     place = await store_body(database, 120, "late")
     async with daemon_session(database) as session:
-        oldest = (await partitions.listed(session, SQL))[0]
-        await partitions.retire(session, SQL, oldest)
-        await partitions.detach(session, SQL, oldest)
+        oldest = (await partitions.listed(session))[0]
+        await partitions.retire(session, oldest)
+        await partitions.detach(session, oldest)
     await database.execute(
         "insert into inboxd.events (type, body_id, body_at) values ('test.noop', $1, $2)", *place
     )

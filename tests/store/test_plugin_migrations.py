@@ -12,10 +12,9 @@ from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, PluginError, SchemaError
 from inboxd.settings import Database as Settings
 from inboxd.store import migrations, plugin_migrations
-from inboxd.store.connections import connect
 from inboxd.store.plugin_folders import shipped_by
 from inboxd.store.plugin_migrations import FullPlan, migrate
-from inboxd.store.statements import Statements
+from inboxd.store.session import connect
 from tests.support import Database, ExternalServer, create, drop, eventually
 from tests.support.plugins import install, write_migrations
 from tests.support.rows import settings_of
@@ -71,13 +70,11 @@ def _labels(plan: FullPlan) -> list[str]:
 
 
 async def _check(database: Database, *plugins: str) -> None:
-    connection = await connect(settings_of(database), "test")
+    session = await connect(settings_of(database), "test")
     try:
-        await plugin_migrations.check(
-            connection, Statements("inboxd"), shipped_by(plugins or ["shop"])
-        )
+        await plugin_migrations.check(session, shipped_by(plugins or ["shop"]))
     finally:
-        connection.terminate()
+        session.connection.terminate()
 
 
 async def _recorded(database: Database) -> list[tuple[str, int]]:
@@ -237,11 +234,11 @@ async def test_record_of_a_removed_plugin_is_shown_without_an_error(
 ) -> None:
     ship(ORDERS)
     await _migrate(database)
-    connection = await connect(settings_of(database), "test")
+    session = await connect(settings_of(database), "test")
     try:
-        [state] = await plugin_migrations.states(connection, Statements("inboxd"), [])
+        [state] = await plugin_migrations.states(session, [])
     finally:
-        connection.terminate()
+        session.connection.terminate()
     assert (state.plugin, state.folder, state.version) == ("shop", None, 1)
     plugin_migrations.fits([state])
 

@@ -8,9 +8,10 @@ import anyio
 import pytest
 
 from inboxd.errors import DatabaseError, SchemaError, UsageError
-from inboxd.store.connections import Connection, explained
+from inboxd.store.connections import explained
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
+from inboxd.store.session import Session
 from tests.support import Database, eventually
 from tests.support.rows import create_ledger, settings_of
 
@@ -49,8 +50,8 @@ async def test_a_missing_table_is_reported_with_its_database(database: Database)
     told = rf"the schema of database '{database.name}' at .+ is missing or too old"
     async with _pool(database) as pool:
         with pytest.raises(SchemaError, match=told), explained(asked=pool.where):
-            async with borrow(pool) as connection:
-                await connection.execute("select from inboxd.missing")
+            async with borrow(pool) as session:
+                await session.connection.execute("select from inboxd.missing")
 
 
 async def test_first_come_first_served(database: Database) -> None:
@@ -72,7 +73,7 @@ async def test_first_come_first_served(database: Database) -> None:
 async def test_waiter_that_gave_up_is_passed_over(database: Database) -> None:
     async with _pool(database) as pool, anyio.create_task_group() as tasks:
         held = await pool.acquire(5)
-        got: list[Connection] = []
+        got: list[Session] = []
 
         async def wait() -> None:
             got.append(await pool.acquire(5))
@@ -97,27 +98,27 @@ async def test_waiter_cancelled_when_served_passes_the_connection_on(database: D
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pool.acquire, 5)
             await _in_line(pool, 1)
-            await held.execute("begin")
+            await held.connection.execute("begin")
             tasks.cancel_scope.cancel()
             await pool.release(held, begun=True)
         assert (pool.used, pool.idle) == (0, 1)
-        assert not held.is_in_transaction()
+        assert not held.connection.is_in_transaction()
 
 
 async def test_a_lost_connection_makes_room(database: Database) -> None:
     async with _pool(database) as pool, anyio.create_task_group() as tasks:
         held = await pool.acquire(5)
-        got: list[Connection] = []
+        got: list[Session] = []
 
         async def wait() -> None:
             got.append(await pool.acquire(5))
 
         tasks.start_soon(wait)
         await _in_line(pool, 1)
-        held.terminate()
+        held.connection.terminate()
         await pool.release(held)
         await eventually(lambda: _is(bool(got)))
-        assert await got[0].fetchval("select 1") == 1
+        assert await got[0].connection.fetchval("select 1") == 1
 
 
 async def test_room_given_to_a_waiter_is_not_given_twice(database: Database) -> None:
@@ -125,7 +126,7 @@ async def test_room_given_to_a_waiter_is_not_given_twice(database: Database) -> 
         held = await pool.acquire(5)
         first = asyncio.create_task(pool.acquire(5))
         await _in_line(pool, 1)
-        held.terminate()
+        held.connection.terminate()
         await pool.release(held)
         # Before the task of the first waiter runs again.
         with pytest.raises(DatabaseError, match="no connection became free"):
@@ -141,7 +142,7 @@ async def test_room_that_is_not_taken_goes_to_the_next(database: Database) -> No
         await _in_line(pool, 1)
         second = asyncio.create_task(pool.acquire(5))
         await _in_line(pool, 2)
-        held.terminate()
+        held.connection.terminate()
         await pool.release(held)
         first.cancel()
         await pool.release(await second)
@@ -152,8 +153,8 @@ async def test_a_task_cancelled_twice_leaves_its_place_free(database: Database) 
     """A handler's time limit cancels a task twice if it does not end."""
 
     async def sleep(pool: Pool) -> None:
-        async with lend(pool) as connection:
-            await connection.execute("select pg_sleep(60)")
+        async with lend(pool) as session:
+            await session.connection.execute("select pg_sleep(60)")
 
     async with _pool(database) as pool:
         task = asyncio.create_task(sleep(pool))
@@ -163,44 +164,44 @@ async def test_a_task_cancelled_twice_leaves_its_place_free(database: Database) 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with lend(pool) as connection:
-            assert await connection.fetchval("select 1") == 1
+        async with lend(pool) as session:
+            assert await session.connection.fetchval("select 1") == 1
 
 
 async def test_idle_connection_closed_by_the_server_is_not_lent(database: Database) -> None:
     async with _pool(database) as pool:
-        async with lend(pool) as connection:
-            pid = connection.get_server_pid()
+        async with lend(pool) as session:
+            pid = session.connection.get_server_pid()
         await database.execute("select pg_terminate_backend($1)", pid)
-        await eventually(lambda: _is(connection.is_closed()))
+        await eventually(lambda: _is(session.connection.is_closed()))
         async with lend(pool) as another:
-            assert await another.fetchval("select 1") == 1
+            assert await another.connection.fetchval("select 1") == 1
 
 
 async def test_no_transaction_is_left_open(database: Database) -> None:
     async with _pool(database) as pool:
-        async with lend(pool) as connection:
-            await connection.execute("begin")
-        assert not connection.is_in_transaction()
+        async with lend(pool) as session:
+            await session.connection.execute("begin")
+        assert not session.connection.is_in_transaction()
         async with lend(pool) as again, transaction(pool, again):
-            assert again is connection
+            assert again is session
 
 
 async def test_a_cancelled_statement_does_not_meet_the_next_user(database: Database) -> None:
     async with _pool(database) as pool:
         with anyio.move_on_after(0.05):
-            async with lend(pool) as connection:
-                await connection.execute("select pg_sleep(60)")
-        async with lend(pool) as connection:
-            assert await connection.fetchval("select 1") == 1
+            async with lend(pool) as session:
+                await session.connection.execute("select pg_sleep(60)")
+        async with lend(pool) as session:
+            assert await session.connection.fetchval("select 1") == 1
 
 
 async def test_transaction_cancelled_at_its_begin_does_not_count_as_open(
     database: Database,
 ) -> None:
     async with _pool(database, pooler=True) as pool:
-        async with borrow(pool) as connection:
-            assert await connection.fetchval("select 1") == 1
+        async with borrow(pool) as session:
+            assert await session.connection.fetchval("select 1") == 1
 
         async def begin() -> None:
             async with borrow(pool):
@@ -212,8 +213,8 @@ async def test_transaction_cancelled_at_its_begin_does_not_count_as_open(
         with pytest.raises(asyncio.CancelledError):
             await task
         async with borrow(pool) as again:
-            assert again is connection
-            assert await again.fetchval("select 1") == 1
+            assert again is session
+            assert await again.connection.fetchval("select 1") == 1
 
 
 async def test_unreachable_server_leaves_no_used_connection(database: Database) -> None:
@@ -228,8 +229,8 @@ async def test_unreachable_server_leaves_no_used_connection(database: Database) 
 # --------------------------------------------------------------- handed on with a begun transaction
 
 
-async def _settles(held: Connection, ending: str) -> None:
-    await held.execute(f"select 1; {ending}")
+async def _settles(held: Session, ending: str) -> None:
+    await held.connection.execute(f"select 1; {ending}")
 
 
 async def _twice(
@@ -256,18 +257,18 @@ async def test_the_next_transaction_is_begun_with_the_commit(
         await one.lend().execute("insert into ledger values ('one', 1, '')")
         held = one.held
         assert held is not None
-        held.add_query_logger(lambda query: statements.append(query.query))
+        held.connection.add_query_logger(lambda query: statements.append(query.query))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(other.lend().execute, "insert into ledger values ('other', 2, '')")
             await _in_line(pool, 1)
             await one.commit(_settles)
         assert other.held is held
         assert len(statements) == 2  # the settlement, and the other transaction's own statement
-        assert await held.fetchval("show statement_timeout") == "30s"
+        assert await held.connection.fetchval("show statement_timeout") == "30s"
         assert await database.fetchval("select array_agg(kind) from ledger") == ["one"]
         await other.commit(_settles)
         assert await database.fetchval("select count(*) from ledger") == 2
-        assert not held.is_in_transaction()
+        assert not held.connection.is_in_transaction()
 
 
 async def test_rollback_leaves_the_next_transaction_alone(database: Database) -> None:
@@ -298,7 +299,7 @@ async def test_session_state_is_not_handed_on(database: Database) -> None:
             _, other = await _twice(pool, leave_much)
             held = other.held
             assert held is not None
-            found = await held.fetchrow(
+            found = await held.connection.fetchrow(
                 "select current_user, current_setting('work_mem'), "
                 "(select count(*) from pg_locks where locktype = 'advisory' "
                 "and pid = pg_backend_pid()), "
@@ -336,7 +337,7 @@ async def test_a_connection_that_left_its_transaction_is_dropped(database: Datab
         held = own.held
         assert held is not None
         await own.end()
-        assert held.is_closed()
+        assert held.connection.is_closed()
         assert (pool.used, pool.idle) == (0, 0)
 
 
@@ -383,8 +384,8 @@ async def test_late_cancellation_leaves_the_place_free(database: Database) -> No
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with lend(pool) as connection:
-            assert await connection.fetchval("select 1") == 1
+        async with lend(pool) as session:
+            assert await session.connection.fetchval("select 1") == 1
 
 
 async def _is_asleep(database: Database) -> bool:

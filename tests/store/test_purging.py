@@ -15,7 +15,7 @@ from tests.support import Database
 from tests.support.bulk_actions import ordered
 from tests.support.endpoints import add
 from tests.support.history import make_day
-from tests.support.rows import SQL, daemon_pool, daemon_session
+from tests.support.rows import daemon_pool, daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def clear(database: Database, **history: str) -> Metrics:
     """Run the purge once; returns its metrics."""
     metrics = Metrics("0")
     async with daemon_pool(database) as pool:
-        context = MaintenanceContext(pool, SQL, metrics, uuid4())
+        context = MaintenanceContext(pool, metrics, uuid4())
         await Purger(context, History.model_validate(history), timedelta(seconds=10)).purge()
     return metrics
 
@@ -143,7 +143,7 @@ async def test_lines_of_the_audit_stay_for_30_days_at_least(
         " values (now() - interval '29 days', 'ada', 'replay', 'events 1', 1)"
     )
     async with daemon_session(database) as session:
-        assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 0
+        assert await purging.remove(session, "audit", timedelta(0), 10) == 0
 
 
 async def test_audit_line_of_a_bulk_action_stays_until_it_has_ended(database: Database) -> None:
@@ -159,13 +159,13 @@ async def test_audit_line_of_a_bulk_action_stays_until_it_has_ended(database: Da
             *(entry, id_, status, "running" if status == "paused" else None),
         )
     async with daemon_session(database) as session:
-        assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 1
+        assert await purging.remove(session, "audit", timedelta(0), 10) == 1
         left = "select a.status from inboxd.actions a join inboxd.audit l on l.id = a.audit_id"
         assert [row["status"] for row in await database.fetch(left)] == ["paused"]
         await database.execute(
             "update inboxd.actions set status = 'aborted', goes_on_as = null, ended_at = now()"
         )
-        assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 1
+        assert await purging.remove(session, "audit", timedelta(0), 10) == 1
 
 
 async def _batch(database: Database, at: str = OLD, **more: object) -> tuple[int, UUID]:

@@ -12,7 +12,7 @@ from inboxd.store.connections import is_passing, is_refusal
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.receipts import receipt, receive, received, received_ago
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -167,8 +167,8 @@ async def test_broken_event_is_a_dead_letter_that_can_be_replayed(
     assert (dead["status"], dead["head"], dead["position"]) == ("failed", False, None)
     assert "Broken: not JSON" in dead["errors"]
     assert dead["fingerprint"] == "broken:bet.result"
-    async with daemon_session(database) as connection:
-        await connection.execute(SQL["replay_events"], [dead["id"]], "me", None)
+    async with daemon_session(database) as session:
+        await session.execute("replay_events", [dead["id"]], "me", None)
     (status,) = await database.fetch("select status from inboxd.events where topic = 't'")
     assert status[0] == ("pending" if mode == "single" else "waiting")
 
@@ -196,11 +196,11 @@ async def test_receipt_written_by_two_sessions_is_written_once(database: Databas
         answers.extend(await receive(database, given))
 
     async with (
-        daemon_session(database) as connection,
+        daemon_session(database) as session,
         anyio.create_task_group() as tasks,
-        connection.transaction(),
+        session.transaction(),
     ):
-        answers.extend(await receipts.write(connection, SQL, [given]))
+        answers.extend(await receipts.write(session, [given]))
         tasks.start_soon(second)
         await lock_awaited(database)
     assert answers == [([given.events[0].event_id], "stored")] * 2
@@ -293,13 +293,13 @@ async def test_detached_day_is_refused_and_detached_today_is_temporary(
 
 
 async def test_empty_commit_is_as_durable_as_a_receipt(database: Database) -> None:
-    async with daemon_session(database) as connection:
-        await connection.execute("set synchronous_commit = off")
-        before = await connection.fetchval("select pg_current_wal_flush_lsn()::text")
-        await receipts.commit(connection, SQL)
+    async with daemon_session(database) as session:
+        await session.connection.execute("set synchronous_commit = off")
+        before = await session.connection.fetchval("select pg_current_wal_flush_lsn()::text")
+        await receipts.commit(session)
         flushed = "select pg_current_wal_flush_lsn() > $1::text::pg_lsn"
-        assert await connection.fetchval(flushed, before)
-        assert await connection.fetchval("show synchronous_commit") == "off"
+        assert await session.connection.fetchval(flushed, before)
+        assert await session.connection.fetchval("show synchronous_commit") == "off"
 
 
 # ------------------------------------------------------------------------------------ durability
@@ -314,12 +314,12 @@ async def test_empty_commit_is_as_durable_as_a_receipt(database: Database) -> No
 )
 async def test_answered_receipts_are_durable(database: Database, given: str, used: str) -> None:
     await database.execute(f"alter database {database.name} set synchronous_commit = {given}")
-    async with daemon_session(database) as connection:
-        assert await connection.fetchval("show synchronous_commit") == given
-        async with connection.transaction():
-            await receipts.write(connection, SQL, [receipt()])
-            assert await connection.fetchval("show synchronous_commit") == used
-        assert await connection.fetchval("show synchronous_commit") == given
+    async with daemon_session(database) as session:
+        assert await session.connection.fetchval("show synchronous_commit") == given
+        async with session.transaction():
+            await receipts.write(session, [receipt()])
+            assert await session.connection.fetchval("show synchronous_commit") == used
+        assert await session.connection.fetchval("show synchronous_commit") == given
 
 
 @pytest.mark.parametrize("given", ["off", "local", "on"])
@@ -327,14 +327,16 @@ async def test_repeated_answer_waits_for_standbys_too(database: Database, given:
     """The first session may have ended while it waited, so the row may be on this server alone."""
     one = receipt(received(payload={"n": 1}))
     (stored,) = await receive(database, one)
-    async with daemon_session(database) as connection:
-        await connection.execute(f"set synchronous_commit = {given}")
-        async with connection.transaction():
-            (row,) = await connection.fetch(SQL["answered"], [one.receipt_id])
+    async with daemon_session(database) as session:
+        await session.connection.execute(f"set synchronous_commit = {given}")
+        async with session.transaction():
+            (row,) = await session.fetch("answered", [one.receipt_id])
             # A transaction without writes has no id, and waits for no standby.
-            written = await connection.fetchval("select pg_current_xact_id_if_assigned()::text")
-            waits = await connection.fetchval("show synchronous_commit")
+            written = await session.connection.fetchval(
+                "select pg_current_xact_id_if_assigned()::text"
+            )
+            waits = await session.connection.fetchval("show synchronous_commit")
         with safety():
             assert (row["event_ids"], row["outcome"]) == stored
             assert (written is not None, waits) == (True, "on")
-            assert await receipts.write(connection, SQL, [one]) == [stored]
+            assert await receipts.write(session, [one]) == [stored]

@@ -10,7 +10,7 @@ from inboxd.store import receipts
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.receipts import receipt, receive, received, release
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -149,16 +149,18 @@ async def test_held_sources_are_listed(database: Database) -> None:
     await pause(database, "b")
     await receive(database, receipt(source="a", hold=True), *(receipt(source="b") for _ in "12"))
     join = "insert into inboxd.receivers (id, name, host, pid, version, holds)"
-    async with daemon_session(database) as connection:
-        found = await receipts.held(connection, SQL)
+    async with daemon_session(database) as session:
+        found = await receipts.held(session)
         assert [(row["source"], row["receipts"], row["paused"]) for row in found] == [
             ("a", 1, False),
             ("b", 2, True),
         ]
-        await connection.execute(f"{join} values (gen_random_uuid(), 'r', 'h', 1, '1', '{{a}}')")
-        assert [row["paused"] for row in await receipts.held(connection, SQL)] == [True, True]
-        await connection.execute("update inboxd.receivers set state = 'stopped'")
-        assert [row["paused"] for row in await receipts.held(connection, SQL)] == [False, True]
+        await session.connection.execute(
+            f"{join} values (gen_random_uuid(), 'r', 'h', 1, '1', '{{a}}')"
+        )
+        assert [row["paused"] for row in await receipts.held(session)] == [True, True]
+        await session.connection.execute("update inboxd.receivers set state = 'stopped'")
+        assert [row["paused"] for row in await receipts.held(session)] == [False, True]
 
 
 async def test_held_receipts_are_released_in_pages(
@@ -166,8 +168,8 @@ async def test_held_receipts_are_released_in_pages(
 ) -> None:
     monkeypatch.setattr(receipts, "_PAGE", 3)
     await receive(database, *(receipt(received(payload={"n": n}), hold=True) for n in range(7)))
-    async with daemon_session(database) as connection:
-        async for count in receipts.release(connection, SQL, "psp"):
+    async with daemon_session(database) as session:
+        async for count in receipts.release(session, "psp"):
             assert count == 3
             break  # as if the process were killed
     assert await written(database) == [0, 1, 2]
@@ -177,8 +179,8 @@ async def test_held_receipts_are_released_in_pages(
 
 async def test_source_is_released_by_one_session_at_a_time(database: Database) -> None:
     await receive(database, receipt(hold=True))
-    async with daemon_session(database) as connection, connection.transaction():
-        assert [count async for count in receipts.release(connection, SQL, "psp")] == [1]
+    async with daemon_session(database) as session, session.transaction():
+        assert [count async for count in receipts.release(session, "psp")] == [1]
         assert await release(database) == []
 
 
@@ -193,11 +195,11 @@ async def test_receipt_held_at_the_end_of_a_release_is_not_left_behind(
         answers.extend(await receive(database, numbered(3)))
 
     async with (
-        daemon_session(database) as connection,
+        daemon_session(database) as session,
         anyio.create_task_group() as tasks,
-        connection.transaction(),
+        session.transaction(),
     ):
-        assert [count async for count in receipts.release(connection, SQL, "psp")] == [2]
+        assert [count async for count in receipts.release(session, "psp")] == [2]
         tasks.start_soon(second)
         await lock_awaited(database)
     assert [stored.outcome for stored in answers] == ["stored"]
@@ -211,11 +213,11 @@ async def test_release_waits_for_sessions_that_hold_receipts(database: Database)
         released.extend(await release(database))
 
     async with (
-        daemon_session(database) as connection,
+        daemon_session(database) as session,
         anyio.create_task_group() as tasks,
-        connection.transaction(),
+        session.transaction(),
     ):
-        await receipts.write(connection, SQL, [numbered(2)])
+        await receipts.write(session, [numbered(2)])
         tasks.start_soon(end)
         await lock_awaited(database)
     assert released == [2]

@@ -6,40 +6,41 @@ import asyncpg
 import pytest
 
 from inboxd.store import receipts
+from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.receipts import receipt, received, received_ago
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def receiver(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A connection with the role's privileges."""
-    async with daemon_session(database) as connection:
-        await connection.execute("SET ROLE inboxd_receiver")
-        yield connection
+async def receiver(database: Database) -> AsyncIterator[Session]:
+    """A session with the role's privileges."""
+    async with daemon_session(database) as session:
+        await session.connection.execute("SET ROLE inboxd_receiver")
+        yield session
 
 
-async def test_receiver_may_write_receipts(receiver: asyncpg.Connection) -> None:
+async def test_receiver_may_write_receipts(receiver: Session) -> None:
     page = [
         receipt(received(dedup_key="d")),
         receipt(received(payload={"n": 1}, dedup_key="d")),
         receipt(received(broken="Broken")),
         receipt(hold=True),
     ]
-    first = await receipts.write(receiver, SQL, page)
+    first = await receipts.write(receiver, page)
     assert [each.outcome for each in first] == ["held"] * 4
     page = [receipt(*each.events, source="another") for each in page]
-    first = await receipts.write(receiver, SQL, page)
+    first = await receipts.write(receiver, page)
     assert [each.outcome for each in first] == ["stored", "contradiction", "broken", "stored"]
-    assert await receipts.write(receiver, SQL, page) == first
+    assert await receipts.write(receiver, page) == first
 
 
-async def test_receiver_may_write_receipts_of_another_day(receiver: asyncpg.Connection) -> None:
-    stored = await receipts.write(receiver, SQL, [received_ago(5)])
+async def test_receiver_may_write_receipts_of_another_day(receiver: Session) -> None:
+    stored = await receipts.write(receiver, [received_ago(5)])
     assert [each.outcome for each in stored] == ["stored"]
-    await receipts.commit(receiver, SQL)
+    await receipts.commit(receiver)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +56,8 @@ async def test_receiver_may_write_receipts_of_another_day(receiver: asyncpg.Conn
         "DELETE FROM inboxd.receivers WHERE state = 'stopped'",
     ],
 )
-async def test_receiver_may_run_its_statements(
-    receiver: asyncpg.Connection, statement: str
-) -> None:
-    await receiver.execute(statement)
+async def test_receiver_may_run_its_statements(receiver: Session, statement: str) -> None:
+    await receiver.connection.execute(statement)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +84,9 @@ async def test_receiver_may_run_its_statements(
         "SELECT * FROM inboxd.write_events('{a.b}', '{}')",
     ],
 )
-async def test_receiver_may_not_run_other_statements(
-    receiver: asyncpg.Connection, statement: str
-) -> None:
+async def test_receiver_may_not_run_other_statements(receiver: Session, statement: str) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await receiver.execute(statement)
+        await receiver.connection.execute(statement)
 
 
 @pytest.mark.parametrize("role", ["inboxd_producer", "public"])

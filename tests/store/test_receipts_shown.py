@@ -6,10 +6,9 @@ from uuid import uuid4
 import pytest
 
 from inboxd.store import receipts
-from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.receipts import receipt, receive, received, release
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -24,16 +23,15 @@ insert into inboxd.events_history (id, event_id, topic, mode, type, schema_versi
 
 async def became(database: Database) -> list[str | None]:
     """The outcomes of all receipts' events, the newest receipt first."""
-    async with daemon_session(database) as connection:
-        return [row["became"] for row in await receipts.page(Session(connection, SQL))]
+    async with daemon_session(database) as session:
+        return [row["became"] for row in await receipts.page(session)]
 
 
 async def test_receipts_are_listed_newest_first_in_pages(database: Database) -> None:
     given = [receipt(source=f"s{n % 2}") for n in range(6)]
     await receive(database, *given)
     ids = [each.receipt_id for each in reversed(given)]
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         first = await receipts.page(session, limit=4)
         assert [row["receipt_id"] for row in first] == ids[:4]
         rest = await receipts.page(session, after=ids[3], limit=4)
@@ -46,8 +44,7 @@ async def test_receipts_are_listed_newest_first_in_pages(database: Database) -> 
 async def test_receipt_is_shown_with_its_body_on_request(database: Database) -> None:
     given = receipt()
     await receive(database, given)
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         row = await receipts.one(session, given.receipt_id)
         assert row is not None
         assert (row["body"], row["headers"], row["has_body"]) == (None, None, True)
@@ -90,16 +87,16 @@ async def test_duplicate_has_the_outcome_of_the_first_event(database: Database) 
     yesterday = datetime.now(UTC) - timedelta(days=1)
     await database.execute("update inboxd.events_history set finished_at = $1", yesterday)
     await receive(database, receipt(received("a", dedup_key="d")))
-    async with daemon_session(database) as connection:
-        again, _ = await receipts.page(Session(connection, SQL))
+    async with daemon_session(database) as session:
+        again, _ = await receipts.page(session)
     assert (again["outcome"], again["statuses"]) == ("duplicate", {"succeeded": 1})
 
 
 async def test_held_receipt_is_pending_until_its_release(database: Database) -> None:
     await receive(database, receipt(hold=True))
-    async with daemon_session(database) as connection:
-        (row,) = await receipts.page(Session(connection, SQL))
+    async with daemon_session(database) as session:
+        (row,) = await receipts.page(session)
         assert (row["held"], row["statuses"], row["became"]) == (True, {"held": 1}, "pending")
         await release(database)
-        (row,) = await receipts.page(Session(connection, SQL))
+        (row,) = await receipts.page(session)
         assert (row["held"], row["statuses"]) == (False, {"pending": 1})

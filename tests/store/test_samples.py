@@ -14,12 +14,11 @@ from inboxd.maintenance.samples import Sampler, SampleReader
 from inboxd.operations.overview import overview
 from inboxd.settings import History, Settings
 from inboxd.store import samples, workers
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, eventually
 from tests.support.plans import told, touched_by
-from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
+from tests.support.rows import daemon_pool, daemon_session, emit, join, send
 from tests.support.sampled import take
 
 pytestmark = pytest.mark.anyio
@@ -42,8 +41,7 @@ async def _insert(database: Database, *rows: tuple[float, int]) -> None:
 
 
 async def _series(database: Database, seconds: float, points: int) -> list[dict[str, Any]]:
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         return await samples.series(session, NOON, NOON + seconds * SECOND, points)
 
 
@@ -61,17 +59,17 @@ async def test_sample_counts_all_lanes_and_their_pauses(database: Database) -> N
            insert into inboxd.commands (type, queue, run_at)
            select 'c.d', 'r', now() + n * interval '1 hour' from unnest(array[-1, 1]) n"""
     )
-    async with daemon_session(database) as connection:
-        one, two = await join(connection, "one"), await join(connection, "two")
-        await workers.beat(connection, SQL, one, 7, "running", events=5)
-        await workers.beat(connection, SQL, two, 2, "draining", events=1)
-        sample, written = await take(connection)
+    async with daemon_session(database) as session:
+        one, two = await join(session, "one"), await join(session, "two")
+        await workers.beat(session, one, 7, "running", events=5)
+        await workers.beat(session, two, 2, "draining", events=1)
+        sample, written = await take(session)
         assert written
-        newest = await samples.newest(connection, SQL)
+        newest = await samples.newest(session)
         assert newest is not None
         assert newest.counts == sample.counts | {"blocked_keys": [], "blocked_lines": []}
         assert 0 <= newest.age < 60
-        assert await samples.newest(connection, SQL, newest.at) is None, "the reader has it already"
+        assert await samples.newest(session, newest.at) is None, "the reader has it already"
     totals = sample.counts["totals"]
     assert (totals.pop("events_written"), totals.pop("commands_written")) <= (5, 6)
     ages = totals.pop("commands_oldest"), totals.pop("events_oldest")
@@ -134,8 +132,8 @@ async def test_longest_due_lanes_are_kept_and_totals_have_all(
             where type like 'running%';
            insert into inboxd.controls (kind, name, actor) values ('type', 't4', 'ada')"""
     )
-    async with daemon_session(database) as connection:
-        sample, _ = await take(connection)
+    async with daemon_session(database) as session:
+        sample, _ = await take(session)
     counts = sample.counts
     assert {lane["type"] for lane in counts["commands"]} == {
         *("t3", "t2", "running4", "running3", "failed4", "failed3")
@@ -153,13 +151,13 @@ async def test_sample_older_than_the_newest_is_not_written(database: Database) -
     """One leader was stopped while it counted; another one leads meanwhile."""
     async with daemon_session(database) as slow, daemon_session(database) as quick:
         async with slow.transaction():
-            old = await samples.count(slow, SQL, {}, samples.FAR, 9 * SECOND)
+            old = await samples.count(slow, {}, samples.FAR, 9 * SECOND)
             new, written = await take(quick)
             assert written
-            assert not await samples.write(slow, SQL, old, timedelta(0))
+            assert not await samples.write(slow, old, timedelta(0))
         _, again = await take(quick, newer_by=60)
         assert not again, "two leaders at once take one sample in the time of one"
-        newest = await samples.newest(quick, SQL)
+        newest = await samples.newest(quick)
     assert newest is not None
     assert newest.at == new.at
     assert [row["at"] for row in await database.fetch("select at from inboxd.samples")] == [new.at]
@@ -167,14 +165,16 @@ async def test_sample_older_than_the_newest_is_not_written(database: Database) -
 
 @pytest.mark.safety
 async def test_samples_go_on_after_the_clock_was_set_back(database: Database) -> None:
-    async with daemon_session(database) as connection:
-        await take(connection)
+    async with daemon_session(database) as session:
+        await take(session)
         for table in ("samples", "newest_sample"):
-            await connection.execute(f"update inboxd.{table} set at = at + interval '2 hours'")
-        newest = await samples.newest(connection, SQL)
+            await session.connection.execute(
+                f"update inboxd.{table} set at = at + interval '2 hours'"
+            )
+        newest = await samples.newest(session)
         assert newest is not None
         assert 7_000 < newest.age <= 7_200, "old, although no newer sample is taken"
-        sample, written = await take(connection, newer_by=5)
+        sample, written = await take(session, newer_by=5)
         assert written
     rows = await database.fetch("select at from inboxd.samples")
     assert [row["at"] for row in rows] == [sample.at], "samples of the future are deleted"
@@ -209,16 +209,15 @@ async def test_lane_is_sampled_minute_by_minute(
     database: Database, writes: str, reads: str
 ) -> None:
     """In any time zone of the sessions; behind a pooler it is the server's."""
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
-        await connection.execute(f"set timezone = '{writes}'")
+    async with daemon_session(database) as session:
+        await session.connection.execute(f"set timezone = '{writes}'")
         for minute, rows in ((58, 5), (59, 7), (60, 9), (63, 4)):
             at = NOON + timedelta(minutes=minute)
-            await connection.execute(
-                *(SQL["write_sampled_lanes"], at, ["event"] * 2, ["t"] * 2, ["a", "b"]),
+            await session.execute(
+                *("write_sampled_lanes", at, ["event"] * 2, ["t"] * 2, ["a", "b"]),
                 *([rows, 1], [0, 2], [None, 3]),
             )
-        await connection.execute(f"set timezone = '{reads}'")
+        await session.connection.execute(f"set timezone = '{reads}'")
         one = await samples.lane_series(
             session, ("event", "t", "a"), NOON, NOON + timedelta(hours=2), 1_000
         )
@@ -258,8 +257,8 @@ async def _full(database: Database) -> None:
     )
 
 
-async def _pages(connection: Connection, work: Any) -> int:
-    nodes = await told(connection, work)
+async def _pages(session: Session, work: Any) -> int:
+    nodes = await told(session, work)
     return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
 
 
@@ -270,11 +269,10 @@ async def test_chart_of_a_day_reads_few_blocks(
     now = datetime.now(UTC)
     day, fortnight, decade = (now - timedelta(days=days) for days in (1, 14, 3650))
     lane = ("event", "topic", "t7")
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
-        await samples.newest(connection, SQL)  # the first call also reads the catalogue
+    async with daemon_session(database) as session:
+        await samples.newest(session)  # the first call also reads the catalogue
         for most, work in (
-            (4, lambda: samples.newest(connection, SQL)),
+            (4, lambda: samples.newest(session)),
             (200, lambda: samples.series(session, day, now, 288)),
             (600, lambda: samples.series(session, fortnight, now, 1_000)),
             (120, lambda: samples.lane_series(session, lane, day, now, 288)),
@@ -283,7 +281,7 @@ async def test_chart_of_a_day_reads_few_blocks(
             (150, lambda: samples.lanes_series(session, now - timedelta(hours=1))),
         ):
             await work()
-            read = await _pages(connection, work())
+            read = await _pages(session, work())
             assert read <= most
 
 
@@ -302,7 +300,7 @@ async def test_old_samples_are_thinned_to_minutes_and_deleted_later(
     )
     history = History.model_validate({"samples": "2h"})
     async with daemon_pool(database) as pool:
-        context = MaintenanceContext(pool, SQL, Metrics("0"), await _worker(database))
+        context = MaintenanceContext(pool, Metrics("0"), await _worker(database))
         await Purger(context, history, 10 * SECOND).purge()
     [row] = await database.fetch(
         """select count(*) filter (where not of_minute) as all, count(*) filter (where of_minute)
@@ -315,8 +313,8 @@ async def test_old_samples_are_thinned_to_minutes_and_deleted_later(
 
 
 async def _worker(database: Database) -> Any:
-    async with daemon_session(database) as connection:
-        return await join(connection)
+    async with daemon_session(database) as session:
+        return await join(session)
 
 
 async def test_sample_after_a_timeout_counts_fewer_rows(
@@ -327,7 +325,7 @@ async def test_sample_after_a_timeout_counts_fewer_rows(
     database_settings = Settings.model_validate({"database": {"dsn": database.dsn}}).database
     async with daemon_pool(database) as pool:
         metrics = Metrics("0")
-        context = MaintenanceContext(pool, SQL, metrics, await _worker(database))
+        context = MaintenanceContext(pool, metrics, await _worker(database))
         sampler = Sampler(context, database_settings, 10 * SECOND, dict)
         async with database.connect() as other, other.transaction():
             await other.execute("lock table inboxd.commands in access exclusive mode")
@@ -356,7 +354,7 @@ async def test_requested_number_of_rows_is_counted_again_when_possible(
     await send(database, 8)
     settings = Settings.model_validate({"database": {"dsn": database.dsn}}).database
     async with daemon_pool(database) as pool:
-        context = MaintenanceContext(pool, SQL, Metrics("0"), await _worker(database))
+        context = MaintenanceContext(pool, Metrics("0"), await _worker(database))
         sampler = Sampler(context, settings, SECOND / 10**6, dict, 5)
 
         async def counted_to(rows: str) -> bool:
@@ -385,20 +383,21 @@ async def test_status_reads_no_waiting_rows(database: Database) -> None:
         "select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) from pg_stat_xact_user_tables"
         " where relname in ('events', 'commands')"
     )
-    async with daemon_session(database) as connection:
-        session = Session(connection, SQL)
+    async with daemon_session(database) as session:
         for fresh in (False, True):
             if fresh:
-                await take(connection)
-            async with connection.transaction():
-                before = await connection.fetchval(read)
+                await take(session)
+            async with session.transaction():
+                before = await session.connection.fetchval(read)
                 found = await overview(session, 5, settings, [], [])
-                assert (await connection.fetchval(read) == before) is fresh
+                assert (await session.connection.fetchval(read) == before) is fresh
             by = "leader" if fresh else "status"
             assert found["sample"]["counted_by"] == by
             assert [lane["pending"] for lane in found["lanes"]] == [1_000, 500]
             assert [lane["failed"] for lane in found["lanes"]] == [0, 500]
-        await connection.execute("update inboxd.newest_sample set at = at - interval '1 hour'")
+        await session.connection.execute(
+            "update inboxd.newest_sample set at = at - interval '1 hour'"
+        )
         found = await overview(session, 5, settings, [], [])
     assert found["sample"]["counted_by"] == "status"
     assert found["sample"]["newest_age"] > 3599
@@ -417,12 +416,12 @@ async def test_each_row_arrives_once_whatever_its_outcome(database: Database) ->
         "insert into inboxd.topics (name, mode, source, rules)"
         " values ('s', 'sequential', 'x', '{}')"
     )
-    async with daemon_session(database) as connection:
+    async with daemon_session(database) as session:
         known = []
         for _ in range(3):
-            known.append((await take(connection))[0].counts["totals"]["events_written"])
-            await connection.execute(statement)
-            await connection.execute("delete from inboxd.events where topic = 't'")
-            await connection.execute("select pg_stat_force_next_flush()")
-            await connection.execute("select 1")
+            known.append((await take(session))[0].counts["totals"]["events_written"])
+            await session.connection.execute(statement)
+            await session.connection.execute("delete from inboxd.events where topic = 't'")
+            await session.connection.execute("select pg_stat_force_next_flush()")
+            await session.connection.execute("select 1")
     assert [number - known[0] for number in known] == [0, 10, 10]

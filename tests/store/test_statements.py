@@ -48,8 +48,7 @@ def test_names_of_statements_are_unique() -> None:
 def test_statement_is_used(file: Path) -> None:
     if f'"{file.stem}"' in CODE or f"['{file.stem}']" in CODE:
         return
-    # Names made of a table: sql[f"survey_{table}"], sql[f"set_{table}_flag"],
-    # sql[f"read_{resolution}"].
+    # Names made of a table: f"survey_{table}", f"set_{table}_flag", f"read_{resolution}".
     for table in ("events", "commands", "{table}", "{resolution}", "{span}"):
         if table in file.stem:
             pattern = re.escape(file.stem.replace(table, "TABLE")).replace("TABLE", r"\{\w+\}")
@@ -73,7 +72,7 @@ async def test_every_statement_fits_the_schema(database: Database) -> None:
     async with daemon_session(database) as session:
         for name in sorted(set(SQL) - UNPREPARED):
             try:
-                await session.prepare(SQL[name])
+                await session.connection.prepare(SQL[name])
             except asyncpg.PostgresError as error:
                 wrong[name] = str(error)
     assert not wrong

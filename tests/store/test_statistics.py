@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from inboxd.operations.throughput import throughput_of
 from inboxd.store import purging, statistics
 from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.store.statistics import RESOLUTIONS, FigureFilter, Figures, Resolution
 from inboxd.telemetry.tally import OTHER, Statistic, StatisticKey
 from tests.store.counting import count_of, counted, empty, of, roll_up, write
@@ -33,7 +34,7 @@ _SINCE = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-async def session(database: Database) -> AsyncIterator[Connection]:
+async def session(database: Database) -> AsyncIterator[Session]:
     """The leader's session on empty tables."""
     await empty(database)
     async with daemon_session(database) as session:
@@ -73,11 +74,11 @@ def _told(figures: Figures) -> tuple[object, ...]:
 
 
 async def read(
-    session: Connection, resolution: Resolution, tenant: str | None = None
+    session: Session, resolution: Resolution, tenant: str | None = None
 ) -> dict[tuple[object, ...], tuple[object, ...]]:
     """The figures that readers of the statistics see."""
     found = await statistics.read(
-        *(session, SQL, resolution, _SINCE),
+        *(session, resolution, _SINCE),
         apart=("at", "kind", "lane", "type"),
         of=FigureFilter(tenant=tenant),
     )
@@ -110,7 +111,7 @@ class _Death(Exception):
     """The leader dies in the middle of a roll-up."""
 
 
-async def _die(session: Connection, after: int) -> None:
+async def _die(session: Session, after: int) -> None:
     """Roll up, and lose the connection after `after` statements."""
     left = after
 
@@ -120,17 +121,17 @@ async def _die(session: Connection, after: int) -> None:
             left -= 1
             if left < 0:
                 raise _Death
-            await session.execute(*arguments)  # type: ignore[arg-type]
+            await session.connection.execute(*arguments)  # type: ignore[arg-type]
 
-        fetch = session.fetch
+        fetch = session.connection.fetch
 
     with suppress(_Death):
         async with session.transaction():
-            await statistics.roll_up(cast("Connection", Dying()), SQL, 100)
+            await statistics.roll_up(Session(cast("Connection", Dying()), SQL), 100)
             raise _Death
 
 
-async def _two_leaders(session: Connection, other: Connection, rows: int) -> None:
+async def _two_leaders(session: Session, other: Session, rows: int) -> None:
     """A leader that was stopped in the middle goes on while another one leads."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(roll_up, session, rows)
@@ -138,7 +139,7 @@ async def _two_leaders(session: Connection, other: Connection, rows: int) -> Non
 
 
 async def _live(
-    session: Connection, other: Connection, steps: Iterable[object], now: datetime
+    session: Session, other: Session, steps: Iterable[object], now: datetime
 ) -> tuple[Raw, timedelta]:
     """Run the steps; returns the written rows, and the age from which minutes may be deleted."""
     raw, youngest_gone = Raw(), timedelta.max
@@ -146,7 +147,7 @@ async def _live(
         match step:
             case list():
                 # The middle of its minute, so that a late statement writes the same minute.
-                late = (await session.fetchval("select now()") - now).total_seconds()
+                late = (await session.connection.fetchval("select now()") - now).total_seconds()
                 await write(
                     session, *(r._replace(key=_at(r.key, r.key.counted_at - late)) for r in step)
                 )
@@ -159,7 +160,7 @@ async def _live(
                 await _two_leaders(session, other, rows)
             case ("purge", int(days)):
                 age = timedelta(days=days)
-                await purging.remove(session, SQL, "stats_minutes", age, 1000)
+                await purging.remove(session, "stats_minutes", age, 1000)
                 youngest_gone = min(youngest_gone, age)
     return raw, youngest_gone
 
@@ -172,10 +173,10 @@ def _minute(now: datetime, counted_at: float) -> datetime:
     return (now + timedelta(seconds=counted_at)).replace(second=0, microsecond=0)
 
 
-async def _check(database: Database, session: Connection, steps: list[object]) -> None:
+async def _check(database: Database, session: Session, steps: list[object]) -> None:
     await empty(database)
     # The middle of a minute, so that later statements are in the same minute.
-    now = (await session.fetchval("select now()")).replace(second=30, microsecond=0)
+    now = (await session.connection.fetchval("select now()")).replace(second=30, microsecond=0)
     async with daemon_session(database) as other:
         raw, purged = await _live(session, other, steps, now)
     for _ in range(2):
@@ -201,7 +202,7 @@ _HOW = settings(
 @_HOW
 @given(steps=st.lists(_STEPS, min_size=3, max_size=10))
 async def test_each_row_counts_once_after_any_roll_ups(
-    database: Database, session: Connection, steps: list[object]
+    database: Database, session: Session, steps: list[object]
 ) -> None:
     await _check(database, session, steps)
 
@@ -211,7 +212,7 @@ async def test_each_row_counts_once_after_any_roll_ups(
 @settings(_HOW, max_examples=200)
 @given(steps=st.lists(_STEPS, min_size=5, max_size=30))
 async def test_long_histories_are_rolled_up_each_row_once(
-    database: Database, session: Connection, steps: list[object]
+    database: Database, session: Session, steps: list[object]
 ) -> None:
     await _check(database, session, steps)
 
@@ -219,27 +220,31 @@ async def test_long_histories_are_rolled_up_each_row_once(
 # ------------------------------------------------------------------------------- writing
 
 
-async def test_minutes_are_those_of_the_database(session: Connection) -> None:
-    now = await session.fetchval("select now()")
+async def test_minutes_are_those_of_the_database(session: Session) -> None:
+    now = await session.connection.fetchval("select now()")
     await write(session, counted(0.0), counted(3600.0), counted(-3600.0))
-    minutes = [row[0] for row in await session.fetch("select minute from inboxd.stats_written")]
+    minutes = [
+        row[0] for row in await session.connection.fetch("select minute from inboxd.stats_written")
+    ]
     ages = sorted((now - minute).total_seconds() // 3600 for minute in minutes)
     assert ages == [0, 0, 1], "a row of the future counts as of now"
 
 
-async def test_rows_are_kept_when_the_clock_is_set_back(session: Connection) -> None:
+async def test_rows_are_kept_when_the_clock_is_set_back(session: Session) -> None:
     """Rows from before then lie in the future; readers up to now include them."""
     await write(session, counted(), counted())
-    await session.execute("update inboxd.stats_written set minute = minute + interval '3 hours'")
-    await statistics.roll_up(session, SQL, 1, timedelta(hours=-4))
+    await session.connection.execute(
+        "update inboxd.stats_written set minute = minute + interval '3 hours'"
+    )
+    await statistics.roll_up(session, 1, timedelta(hours=-4))
     await write(session, counted())
-    lately = await statistics.lately(session, SQL, timedelta(minutes=5))
+    lately = await statistics.lately(session, timedelta(minutes=5))
     assert [each.succeeded for each in lately.figures] == [3]
-    day = await statistics.lately(session, SQL, timedelta(days=1))
+    day = await statistics.lately(session, timedelta(days=1))
     assert [each.succeeded for each in day.figures] == [3]
 
 
-async def test_rows_of_older_code_are_taken_over_and_count_once(session: Connection) -> None:
+async def test_rows_of_older_code_are_taken_over_and_count_once(session: Session) -> None:
     """An older worker goes on writing, also to rows that were taken over."""
     old = (
         "insert into inboxd.stats as old values (date_trunc('minute', now()), $1, 'event', 'a',"
@@ -249,56 +254,58 @@ async def test_rows_of_older_code_are_taken_over_and_count_once(session: Connect
     )
     me = "00000000-0000-0000-0000-000000000001"
     for rows in (1, 100):
-        await session.execute(old, me, "succeeded", 4, 2.0, 1.5)
-        await session.execute(old, me, "completed", 4, 8.0, 6.0)
-        await session.execute(old, me, "succeeded after retry", 1, 0.0, 0.0)
-        await session.execute(old, me, "failed", 2, 1.0, 0.5)
+        await session.connection.execute(old, me, "succeeded", 4, 2.0, 1.5)
+        await session.connection.execute(old, me, "completed", 4, 8.0, 6.0)
+        await session.connection.execute(old, me, "succeeded after retry", 1, 0.0, 0.0)
+        await session.connection.execute(old, me, "failed", 2, 1.0, 0.5)
         await roll_up(session, rows)
     while await roll_up(session):
         pass
     assert await count_of(session, "stats") == 0
-    (found,) = await statistics.read(session, SQL, "days", _SINCE)
+    (found,) = await statistics.read(session, "days", _SINCE)
     assert (found.succeeded, found.outcome("succeeded", "retry")) == (8, 2)
     assert (found.outcome("failed"), found.reprocessed, found.attempts) == (4, 2, 12)
     assert (found.run.total, found.run.maximum) == (6.0, 1.5)
     assert (found.completion.total, found.completion.maximum) == (16.0, 6.0)
 
 
-async def test_means_include_rows_of_older_code(session: Connection) -> None:
+async def test_means_include_rows_of_older_code(session: Session) -> None:
     """Older code wrote totals, and no histograms."""
     old = (
         "insert into inboxd.stats values (date_trunc('minute', now()), $1, 'event', 'a',"
         " $2, $3, $4, $5)"
     )
     me = "00000000-0000-0000-0000-000000000001"
-    await session.execute(old, me, "succeeded", 3, 6.0, 4.0)
-    await session.execute(old, me, "completed", 3, 9.0, 5.0)
-    await session.execute(old, me, "failed", 1, 1.0, 1.0)
+    await session.connection.execute(old, me, "succeeded", 3, 6.0, 4.0)
+    await session.connection.execute(old, me, "completed", 3, 9.0, 5.0)
+    await session.connection.execute(old, me, "failed", 1, 1.0, 1.0)
     await roll_up(session)
     await write(session, counted(took=(5.0,)))
-    (found,) = await statistics.read(session, SQL, "days", _SINCE, apart=())
+    (found,) = await statistics.read(session, "days", _SINCE, apart=())
     done = throughput_of(found, 60.0)
     assert (done.run.count, done.run.mean, done.run.longest) == (5, (6.0 + 1.0 + 5.0) / 5, 5.0)
     assert (done.completion.count, done.completion.mean) == (4, (9.0 + 10.0) / 4)
     assert (done.wait.count, done.wait.mean) == (2, 5.0), "older code did not count waits"
 
 
-async def test_tenants_are_admitted_up_to_the_limit(session: Connection) -> None:
-    admitted = await statistics.admit_tenants(session, SQL, ["c", "a"], 3)
+async def test_tenants_are_admitted_up_to_the_limit(session: Session) -> None:
+    admitted = await statistics.admit_tenants(session, ["c", "a"], 3)
     assert admitted == {"a", "c"}
-    assert await statistics.admit_tenants(session, SQL, ["d", "b", "c"], 3) == {"a", "b", "c"}
-    await session.execute("update inboxd.stats_tenants set seen_at = now() - interval '31 days'")
-    assert await statistics.admit_tenants(session, SQL, ["a", "d"], 3) == {"a", "b", "c"}
-    await purging.forget_tenants(session, SQL)
-    assert await statistics.admit_tenants(session, SQL, ["d", "a"], 3) == {"a", "d"}
+    assert await statistics.admit_tenants(session, ["d", "b", "c"], 3) == {"a", "b", "c"}
+    await session.connection.execute(
+        "update inboxd.stats_tenants set seen_at = now() - interval '31 days'"
+    )
+    assert await statistics.admit_tenants(session, ["a", "d"], 3) == {"a", "b", "c"}
+    await purging.forget_tenants(session)
+    assert await statistics.admit_tenants(session, ["d", "a"], 3) == {"a", "d"}
 
 
 async def test_new_names_are_counted_together_on_a_day_with_many_series(
-    session: Connection, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Known names and declared types stay; the next day has room."""
     monkeypatch.setattr(statistics, "_SERIES", 3)
-    await session.execute(
+    await session.connection.execute(
         "insert into inboxd.declared_types (kind, type) values ('event', 'declared')"
         " on conflict do nothing"
     )
@@ -314,9 +321,9 @@ async def test_new_names_are_counted_together_on_a_day_with_many_series(
         counted(lane="n5", type_="declared"),
         counted(day, lane="n6"),
     )
-    await statistics.write_events(session, SQL, "ignored", [("n7", "b", 0.0, 5)])
+    await statistics.write_events(session, "ignored", [("n7", "b", 0.0, 5)])
     await roll_up(session)
-    found = await statistics.read(session, SQL, "days", _SINCE, apart=("lane", "type"))
+    found = await statistics.read(session, "days", _SINCE, apart=("lane", "type"))
     assert {(each.lane, each.type): sum(each.executions.values()) for each in found} == {
         ("n1", "a"): 2,
         ("n2", "a"): 1,
@@ -326,14 +333,14 @@ async def test_new_names_are_counted_together_on_a_day_with_many_series(
         ("n6", "a"): 1,
     }
     of_tenant = FigureFilter(tenant="t")
-    (its,) = await statistics.read(session, SQL, "days", _SINCE, apart=("lane",), of=of_tenant)
+    (its,) = await statistics.read(session, "days", _SINCE, apart=("lane",), of=of_tenant)
     assert its.lane == OTHER
 
 
 # --------------------------------------------------------------------------------- reading
 
 
-async def test_figures_of_unnamed_columns_are_added_up(session: Connection) -> None:
+async def test_figures_of_unnamed_columns_are_added_up(session: Session) -> None:
     await write(
         session,
         counted(type_="a", lane="news"),
@@ -341,42 +348,42 @@ async def test_figures_of_unnamed_columns_are_added_up(session: Connection) -> N
         counted(type_="b", lane="mails", outcome="deferred", after="retry"),
         counted(kind="command", type_="b", lane="q"),
     )
-    await statistics.write_events(session, SQL, "ignored", [("news", "c", 0.0, 5)])
+    await statistics.write_events(session, "ignored", [("news", "c", 0.0, 5)])
     for _ in range(2):
-        (every,) = await statistics.read(session, SQL, "hours", _SINCE, apart=())
+        (every,) = await statistics.read(session, "hours", _SINCE, apart=())
         assert (every.at, every.kind, every.lane, every.type) == (None,) * 4
         assert (every.executed, every.attempts, every.reprocessed) == (4, 3, 1)
         assert every.outcome("ignored") == 5
         assert every.completion == of(2.0, 2.0)
         lanes = await statistics.read(
-            session, SQL, "hours", _SINCE, apart=("lane",), of=FigureFilter(kind="event")
+            session, "hours", _SINCE, apart=("lane",), of=FigureFilter(kind="event")
         )
         assert [(each.lane, each.executed) for each in lanes] == [("mails", 1), ("news", 2)]
         types = await statistics.read(
-            session, SQL, "hours", _SINCE, apart=("kind",), of=FigureFilter(type="b")
+            session, "hours", _SINCE, apart=("kind",), of=FigureFilter(type="b")
         )
         assert [(each.kind, each.executed) for each in types] == [("command", 1), ("event", 2)]
         one = await statistics.read(
-            session, SQL, "hours", _SINCE, of=FigureFilter(type="b", lane="news", kind="event")
+            session, "hours", _SINCE, of=FigureFilter(type="b", lane="news", kind="event")
         )
         assert [each.outcome("failed", "retry") for each in one] == [1]
         await roll_up(session)
 
 
 @pytest.mark.usefixtures("within_an_hour")
-async def test_span_includes_its_beginning_and_excludes_its_end(session: Connection) -> None:
+async def test_span_includes_its_beginning_and_excludes_its_end(session: Session) -> None:
     for hours in range(1, 5):
         await write(session, counted(3600.0 * hours))
     await roll_up(session, 2)
-    now = await session.fetchval("select date_trunc('hour', now(), 'UTC')")
+    now = await session.connection.fetchval("select date_trunc('hour', now(), 'UTC')")
     since, until = now - timedelta(hours=3), now - timedelta(hours=1)
-    found = await statistics.read(session, SQL, "hours", since, until)
+    found = await statistics.read(session, "hours", since, until)
     assert [each.at for each in found] == [since, since + timedelta(hours=1)]
 
 
-async def test_minutes_of_a_tenant_are_refused(session: Connection) -> None:
+async def test_minutes_of_a_tenant_are_refused(session: Session) -> None:
     with pytest.raises(ValueError, match="by hours and days"):
-        await statistics.read(session, SQL, "minutes", _SINCE, of=FigureFilter(tenant="t"))
+        await statistics.read(session, "minutes", _SINCE, of=FigureFilter(tenant="t"))
 
 
 def test_days_are_cut_in_utc_at_any_time_of_the_year() -> None:
@@ -388,18 +395,18 @@ def test_days_are_cut_in_utc_at_any_time_of_the_year() -> None:
 
 
 @pytest.mark.parametrize("zone", ["America/Sao_Paulo", "Europe/Berlin", "Asia/Kolkata"])
-async def test_hours_and_days_are_cut_in_utc(session: Connection, zone: str) -> None:
-    await session.execute(f"set timezone = '{zone}'")
+async def test_hours_and_days_are_cut_in_utc(session: Session, zone: str) -> None:
+    await session.connection.execute(f"set timezone = '{zone}'")
     # Both changes of summer time in Europe, and the hours around them.
     changes = [datetime(2026, 3, 29, tzinfo=UTC), datetime(2025, 10, 26, tzinfo=UTC)]
     hours = [day + timedelta(hours=hour) for day in changes for hour in range(-2, 26)]
-    now = await session.fetchval("select now()")
+    now = await session.connection.fetchval("select now()")
     await write(session, *(counted((now - each).total_seconds() - 1) for each in hours))
     await roll_up(session, 1000)
-    found = await statistics.read(session, SQL, "hours", _SINCE)
+    found = await statistics.read(session, "hours", _SINCE)
     assert sorted(cast("datetime", each.at) for each in found) == sorted(hours)
     days: dict[datetime, int] = defaultdict(int)
-    for each in await statistics.read(session, SQL, "days", _SINCE):
+    for each in await statistics.read(session, "days", _SINCE):
         days[cast("datetime", each.at)] += each.succeeded
     assert sorted(days.values()) == [2, 2, 2, 2, 24, 24], "no day in UTC has 23 or 25 hours"
     assert all(day.astimezone(UTC).hour == 0 for day in days)

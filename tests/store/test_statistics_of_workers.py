@@ -15,14 +15,14 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.statistics import roll_up_statistics, write_statistics
 from inboxd.model.outcome import explain
 from inboxd.store import statistics
-from inboxd.store.connections import Connection
 from inboxd.store.pools import open_pool
+from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.tally import OTHER, Outcome, Tally
 from tests.store.counting import count_of, counted, empty, roll_up, write
 from tests.support import Database
-from tests.support.rows import SQL, daemon_pool, daemon_session, settings_of
+from tests.support.rows import daemon_pool, daemon_session, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -30,7 +30,7 @@ _SINCE = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-async def session(database: Database) -> AsyncIterator[Connection]:
+async def session(database: Database) -> AsyncIterator[Session]:
     """The leader's session on empty tables."""
     await empty(database)
     async with daemon_session(database) as session:
@@ -50,15 +50,15 @@ class _Worker:
 
 
 @pytest.fixture
-async def worker(database: Database, session: Connection) -> AsyncIterator[_Worker]:
+async def worker(database: Database, session: Session) -> AsyncIterator[_Worker]:
     """A worker that counts, with empty tables."""
     metrics = Metrics("0")
     async with daemon_pool(database) as pool:
-        yield _Worker(MaintenanceContext(pool, SQL, metrics, uuid4()), metrics.tally)
+        yield _Worker(MaintenanceContext(pool, metrics, uuid4()), metrics.tally)
 
 
 async def test_counts_of_a_failed_write_are_written_later(
-    database: Database, session: Connection, worker: _Worker
+    database: Database, session: Session, worker: _Worker
 ) -> None:
     worker.count(0.25)
     worker.count(0.5)
@@ -74,14 +74,14 @@ async def test_counts_of_a_failed_write_are_written_later(
     await write_statistics(worker.context)
     await write_statistics(worker.context)
     await roll_up(session)
-    (found,) = await statistics.read(session, SQL, "days", _SINCE)
+    (found,) = await statistics.read(session, "days", _SINCE)
     assert (found.succeeded, found.outcome("failed")) == (4, 1)
     assert (found.run.total, found.run.maximum) == (3.875, 2.0)
 
 
 @pytest.mark.parametrize("pooled", [False, True])
 async def test_counts_written_before_a_cancellation_are_not_written_again(
-    database: Database, session: Connection, monkeypatch: pytest.MonkeyPatch, pooled: bool
+    database: Database, session: Session, monkeypatch: pytest.MonkeyPatch, pooled: bool
 ) -> None:
     """The insert has reached the database; pooled: the commit comes after it."""
     metrics = Metrics("0")
@@ -94,18 +94,18 @@ async def test_counts_written_before_a_cancellation_are_not_written_again(
         await anyio.lowlevel.checkpoint()
 
     async with open_pool(given, "test", 1) as pool:
-        worker = _Worker(MaintenanceContext(pool, SQL, metrics, uuid4()), metrics.tally)
+        worker = _Worker(MaintenanceContext(pool, metrics, uuid4()), metrics.tally)
         worker.count(1.0)
         with monkeypatch.context() as patch, anyio.CancelScope() as scope:
             patch.setattr(statistics, "write", write_and_be_cancelled)
             await write_statistics(worker.context)
         await write_statistics(worker.context, is_last=True)
-    (found,) = await statistics.read(session, SQL, "days", _SINCE)
+    (found,) = await statistics.read(session, "days", _SINCE)
     assert found.succeeded == 1
 
 
 async def test_roll_up_takes_all_older_rows_in_pages(
-    session: Connection, worker: _Worker, monkeypatch: pytest.MonkeyPatch
+    session: Session, worker: _Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of the current minute stay, since more may come."""
     monkeypatch.setattr(task, "_PAGE", 3)
@@ -116,10 +116,10 @@ async def test_roll_up_takes_all_older_rows_in_pages(
 
 
 async def test_tenants_beyond_the_limit_count_as_others_from_the_start(
-    session: Connection, worker: _Worker
+    session: Session, worker: _Worker
 ) -> None:
     worker.tally.limit_tenants(2)
-    await statistics.admit_tenants(session, SQL, ["old"], 2)
+    await statistics.admit_tenants(session, ["old"], 2)
     for tenant in ("a", "b", "old", "a", None):
         worker.count(1.0, tenant=tenant)
     await write_statistics(worker.context)
@@ -129,10 +129,8 @@ async def test_tenants_beyond_the_limit_count_as_others_from_the_start(
     await roll_up(session)
     counts = {}
     for tenant in ("a", "b", "old", OTHER):
-        found = await statistics.lately(
-            session, SQL, timedelta(hours=1), of=FigureFilter(tenant=tenant)
-        )
+        found = await statistics.lately(session, timedelta(hours=1), of=FigureFilter(tenant=tenant))
         counts[tenant] = sum(each.succeeded for each in found.figures)
     assert counts == {"a": 3, "b": 0, "old": 1, OTHER: 3}
-    every = await statistics.lately(session, SQL, timedelta(hours=1))
+    every = await statistics.lately(session, timedelta(hours=1))
     assert [each.succeeded for each in every.figures] == [8]

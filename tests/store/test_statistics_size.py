@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from inboxd.store import purging, statistics
-from inboxd.store.connections import ERRAND_PLANS, Connection, connect
+from inboxd.store.connections import ERRAND_PLANS
+from inboxd.store.session import Session, connect
 from inboxd.store.statistics import FigureFilter, Resolution
 from tests.support import Database
 from tests.support.plans import told, touched_by
-from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.rows import daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +43,7 @@ select $1::timestamptz + n * $2::interval, case when t % 2 = 0 then 'event' else
 """
 
 
-async def _fill(session: Connection, now: datetime) -> None:
+async def _fill(session: Session, now: datetime) -> None:
     """Write the minutes of the last week, and hours of the days before."""
     first = now - timedelta(days=_DAYS)
     late = now - timedelta(days=7)
@@ -50,54 +51,58 @@ async def _fill(session: Connection, now: datetime) -> None:
     for hour in range(0, hours, 6):
         for _ in range(4):  # each of these hours is updated a few times
             since = first + hour * timedelta(hours=1)
-            await session.execute(_WRITE, since, timedelta(hours=1), min(6, hours - hour), 1)
+            await session.connection.execute(
+                _WRITE, since, timedelta(hours=1), min(6, hours - hour), 1
+            )
             await _roll_up(session)
         if hour % 24 == 0:
-            await purging.remove(session, SQL, "stats_minutes", timedelta(days=7), 10**6)
+            await purging.remove(session, "stats_minutes", timedelta(days=7), 10**6)
             await _vacuum(session)
     for hour in range(7 * 24):
         since = late + hour * timedelta(hours=1)
         minutes = 1 if hour >= _CLOSELY else 15
         for minute in range(0, 60, minutes):
             at = since + minute * timedelta(minutes=1)
-            await session.execute(_WRITE, at, timedelta(minutes=1), minutes, _WORKERS)
+            await session.connection.execute(_WRITE, at, timedelta(minutes=1), minutes, _WORKERS)
             await _roll_up(session)
         await _vacuum(session)
 
 
-async def _roll_up(session: Connection) -> None:
+async def _roll_up(session: Session) -> None:
     more = True
     while more:
         async with session.transaction():
-            more = await statistics.roll_up(session, SQL, 2_000) == 2_000
+            more = await statistics.roll_up(session, 2_000) == 2_000
 
 
-async def _vacuum(session: Connection) -> None:
+async def _vacuum(session: Session) -> None:
     """Vacuum as autovacuum does every few minutes."""
     tables = ("written", "minutes", "hours", "days")
-    await session.execute("vacuum " + ", ".join(f"inboxd.stats_{table}" for table in tables))
+    await session.connection.execute(
+        "vacuum " + ", ".join(f"inboxd.stats_{table}" for table in tables)
+    )
 
 
 async def _blocks(
-    session: Connection, resolution: Resolution, since: datetime, of: FigureFilter
+    session: Session, resolution: Resolution, since: datetime, of: FigureFilter
 ) -> tuple[int, int]:
     """The number of blocks that a chart reads, and of its points."""
-    await statistics.read(session, SQL, resolution, since, of=of)  # planning reads the catalogue
+    await statistics.read(session, resolution, since, of=of)  # planning reads the catalogue
     found: list[statistics.Figures] = []
 
     async def read() -> None:
-        found.extend(await statistics.read(session, SQL, resolution, since, of=of))
+        found.extend(await statistics.read(session, resolution, since, of=of))
 
     nodes = await told(session, read())
     return max(map(touched_by, nodes)), len(found)
 
 
-async def _blocks_of_trends(session: Connection, resolution: Resolution, since: datetime) -> int:
+async def _blocks_of_trends(session: Session, resolution: Resolution, since: datetime) -> int:
     """The number of blocks that the trends of some types read, beside those of all others."""
     named = [("event", f"school.some_event_{n}") for n in range(20)]
 
     async def read() -> None:
-        await statistics.executions(session, SQL, resolution, since, types=named)
+        await statistics.executions(session, resolution, since, types=named)
 
     await read()
     return max(map(touched_by, await told(session, read())))
@@ -107,9 +112,11 @@ async def _blocks_of_trends(session: Connection, resolution: Resolution, since: 
 @pytest.mark.timeout(900)
 async def test_quarter_of_a_year_is_small_and_read_quickly(database: Database) -> None:
     async with daemon_session(database) as session:
-        now = (await session.fetchval("select now()")).replace(minute=0, second=0, microsecond=0)
+        now = (await session.connection.fetchval("select now()")).replace(
+            minute=0, second=0, microsecond=0
+        )
         await _fill(session, now)
-        size = await session.fetchval(
+        size = await session.connection.fetchval(
             "select sum(pg_total_relation_size(oid))::bigint from pg_class"
             " where relnamespace = 'inboxd'::regnamespace and relname like 'stats%'"
             " and relkind = 'r'"
@@ -131,5 +138,5 @@ async def test_quarter_of_a_year_is_small_and_read_quickly(database: Database) -
                 assert blocks < BLOCKS, (resolution, back, types)
             assert await _blocks_of_trends(operator, resolution, since) < BLOCKS
     finally:
-        operator.terminate()
+        operator.connection.terminate()
     assert size < MEGABYTES * 1_000_000

@@ -13,12 +13,12 @@ from inboxd.model.lineage import uuid7
 from inboxd.model.message import ReceivedMessage
 from inboxd.model.receipt import ReceivedEvent
 from inboxd.store import stream_positions as store
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.store.stream_positions import OpenedStream, PageStored
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.messages import STREAM, received
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
@@ -27,25 +27,25 @@ ME, OTHER = uuid4(), uuid4()
 
 
 @pytest.fixture
-async def session(database: Database) -> AsyncIterator[Connection]:
-    async with daemon_session(database) as connection:
-        yield connection
+async def session(database: Database) -> AsyncIterator[Session]:
+    async with daemon_session(database) as session:
+        yield session
 
 
-async def _open(session: Connection, stream: str = STREAM, worker: UUID = ME) -> OpenedStream:
-    return await store.open_stream(session, SQL, "source", stream, worker)
+async def _open(session: Session, stream: str = STREAM, worker: UUID = ME) -> OpenedStream:
+    return await store.open_stream(session, "source", stream, worker)
 
 
-async def _store(session: Connection, opened: OpenedStream, *positions: int | None) -> PageStored:
+async def _store(session: Session, opened: OpenedStream, *positions: int | None) -> PageStored:
     page = [received(position) for position in positions]
-    return await store.store(session, SQL, "source", page, [opened])
+    return await store.store(session, "source", page, [opened])
 
 
 async def _store_one(
-    session: Connection, opened: OpenedStream, message: ReceivedMessage
+    session: Session, opened: OpenedStream, message: ReceivedMessage
 ) -> PageStored:
     message.stream = opened.stream
-    return await store.store(session, SQL, "source", [message], [opened])
+    return await store.store(session, "source", [message], [opened])
 
 
 async def _stored(database: Database) -> list[int | None]:
@@ -59,7 +59,7 @@ async def _position(database: Database) -> int | None:
 
 
 async def test_events_and_positions_are_stored_together(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     opened = await _open(session)
     assert (opened.position, opened.identity, opened.begins) == (None, "", None)
@@ -71,7 +71,7 @@ async def test_events_and_positions_are_stored_together(
     assert tuple(row) == ("source", "pending", "default")
 
 
-async def test_event_has_all_fields_of_its_message(database: Database, session: Connection) -> None:
+async def test_event_has_all_fields_of_its_message(database: Database, session: Session) -> None:
     event = ReceivedEvent(
         uuid7(),
         "match.result",
@@ -89,7 +89,7 @@ async def test_event_has_all_fields_of_its_message(database: Database, session: 
     message.correlation_id, message.causation_id = "story", uuid4()
     message.occurred_at = datetime(2026, 11, 5, 12, tzinfo=UTC)
     message.schema_version = 2
-    await store.store(session, SQL, "source", [message], [await _open(session)])
+    await store.store(session, "source", [message], [await _open(session)])
     (row,) = await database.fetch("select * from inboxd.events")
     for name in ("event_id", "type", "topic", "ordering_key", "dedup_key", "tenant", "headers"):
         assert row[name] == getattr(event, name), name
@@ -101,7 +101,7 @@ async def test_event_has_all_fields_of_its_message(database: Database, session: 
 
 
 async def test_a_later_reader_shuts_out_an_earlier_one(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     first = await _open(session)
     await _store(session, first, 1)
@@ -114,20 +114,20 @@ async def test_a_later_reader_shuts_out_an_earlier_one(
 
 
 async def test_page_with_a_lost_stream_is_not_stored_at_all(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     ours, taken = await _open(session, "t/0"), await _open(session, "t/1")
     await _open(session, "t/1", OTHER)
     page = [received(1, stream="t/0"), received(1, stream="t/1")]
     with pytest.raises(LeaseLost):
-        await store.store(session, SQL, "source", page, [ours, taken])
+        await store.store(session, "source", page, [ours, taken])
     assert await _stored(database) == []
     positions = await database.fetch("select position from inboxd.stream_positions")
     assert [row["position"] for row in positions] == [None, None]
 
 
 async def test_concurrent_reader_stores_first_or_not_at_all(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     """The later reader opens during a page of the earlier one, and reads the position after it."""
     first = await _open(session)
@@ -158,9 +158,9 @@ async def test_two_readers_store_the_same_page_and_one_gets_an_error(
         second = OpenedStream(first.stream, first.position, first.identity, None, first.fence)
         outcomes: list[str] = []
 
-        async def write(connection: Connection, opened: OpenedStream) -> None:
+        async def write(session: Session, opened: OpenedStream) -> None:
             try:
-                await _store(connection, opened, 1, 2, 3)
+                await _store(session, opened, 1, 2, 3)
                 outcomes.append("stored")
             except LeaseLost:
                 outcomes.append("lost")
@@ -173,20 +173,20 @@ async def test_two_readers_store_the_same_page_and_one_gets_an_error(
 
 
 async def test_refused_page_does_not_move_the_position(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     opened = await _open(session)
     await _store(session, opened, 1)
     bad = received(3, ReceivedEvent(uuid7(), "x" * 300, "{}"))
     with pytest.raises(asyncpg.CheckViolationError):
-        await store.store(session, SQL, "source", [received(2), bad], [opened])
+        await store.store(session, "source", [received(2), bad], [opened])
     assert opened.position == await _position(database) == 1
     await _store(session, opened, 2)
     assert await _stored(database) == [1, 2]
 
 
 async def test_messages_of_a_rolled_back_page_are_stored_again(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     opened = await _open(session)
     transaction = session.transaction()
@@ -200,7 +200,7 @@ async def test_messages_of_a_rolled_back_page_are_stored_again(
 
 
 async def test_a_broken_message_is_a_dead_letter_at_once(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     await database.execute(
         "insert into inboxd.topics (name, mode, source) values ('line', 'sequential', 'me')"
@@ -210,7 +210,7 @@ async def test_a_broken_message_is_a_dead_letter_at_once(
         ReceivedEvent(uuid7(), "a", '"<x/>"', topic, broken=why) for topic, why in given.items()
     ]
     page = [received(1), received(2, *events), received(3)]
-    answer = await store.store(session, SQL, "source", page, [await _open(session)])
+    answer = await store.store(session, "source", page, [await _open(session)])
     assert answer == PageStored(4, 0, 0, 2)
     rows = await database.fetch("select * from inboxd.events where status = 'failed'")
     assert {row["topic"] for row in rows} == {"default", "line"}
@@ -221,25 +221,23 @@ async def test_a_broken_message_is_a_dead_letter_at_once(
 
 
 async def test_replayed_broken_message_stays_pending_when_it_comes_again(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     opened = await _open(session)
     event = ReceivedEvent(uuid7(), "a", '"<x/>"', dedup_key="d", broken="not JSON")
-    await store.store(session, SQL, "source", [received(None, event)], [opened])
+    await store.store(session, "source", [received(None, event)], [opened])
     await database.execute("update inboxd.events set status = 'pending', errors = '[]'")
-    answer = await store.store(session, SQL, "source", [received(None, event)], [opened])
+    answer = await store.store(session, "source", [received(None, event)], [opened])
     assert answer == PageStored(0, 1, 0, 0)
     assert await database.fetchval("select status from inboxd.events") == "pending"
 
 
-async def test_without_positions_the_dedup_key_counts(
-    database: Database, session: Connection
-) -> None:
+async def test_without_positions_the_dedup_key_counts(database: Database, session: Session) -> None:
     opened = await _open(session)
     answers = []
     for n in (1, 1, 2):
         event = ReceivedEvent(uuid7(), "a", f'{{"n": {n}}}', dedup_key="d")
-        answers += [await store.store(session, SQL, "source", [received(None, event)], [opened])]
+        answers += [await store.store(session, "source", [received(None, event)], [opened])]
     assert answers == [PageStored(1, 0, 0, 0), PageStored(0, 1, 0, 0), PageStored(1, 0, 1, 0)]
     statuses = await database.fetch("select status from inboxd.events order by id")
     assert [row["status"] for row in statuses] == ["pending", "failed"]
@@ -248,7 +246,7 @@ async def test_without_positions_the_dedup_key_counts(
 
 @pytest.mark.parametrize("pages", [1, 2])
 async def test_id_used_twice_by_senders_loses_no_message(
-    database: Database, session: Connection, pages: int
+    database: Database, session: Session, pages: int
 ) -> None:
     """The positions differ, so these are two messages, whatever id the senders gave them."""
     opened, id_ = await _open(session), uuid7()
@@ -259,7 +257,7 @@ async def test_id_used_twice_by_senders_loses_no_message(
         message.other_id = uuid7()
         messages.append(message)
     for page in [messages] if pages == 1 else [messages[:1], messages[1:]]:
-        await store.store(session, SQL, "source", page, [opened])
+        await store.store(session, "source", page, [opened])
     assert await _stored(database) == [1, 1, 2, 2, 3, 3]
     rows = await database.fetch("select event_id, count(*) from inboxd.events group by 1")
     assert {(row["event_id"], row["count"]) for row in rows} == {
@@ -332,56 +330,56 @@ async def test_dedup_key_makes_one_event_of_two_readers_messages(database: Datab
 
 
 async def test_dedup_key_has_priority_over_the_senders_id(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     opened, id_ = await _open(session), uuid7()
     answers = []
     for n in (1, 1, 2):
         message = received(None, ReceivedEvent(id_, "a", f'{{"n": {n}}}', dedup_key="d"))
         message.other_id = uuid7()
-        answers += [await store.store(session, SQL, "source", [message], [opened])]
+        answers += [await store.store(session, "source", [message], [opened])]
     assert answers == [PageStored(1, 0, 0, 0), PageStored(0, 1, 0, 0), PageStored(1, 0, 1, 0)]
     statuses = await database.fetch("select status from inboxd.events order by id")
     assert [row["status"] for row in statuses] == ["pending", "failed"]
 
 
 async def test_stream_begins_behind_the_messages_of_its_broker(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     opened = await _open(session)
-    await store.begin(session, SQL, "source", opened, 41, "i-1")
+    await store.begin(session, "source", opened, 41, "i-1")
     assert (opened.position, opened.identity) == (41, "i-1")
     again = await _open(session)
     assert again.position == 41, "so messages that come while no reader runs are not lost"
     with pytest.raises(LeaseLost):
-        await store.begin(session, SQL, "source", opened, 43, "i-1")
+        await store.begin(session, "source", opened, 43, "i-1")
     await _store(session, again, 42)
     assert await _stored(database) == [42]
 
 
 async def test_a_reader_learns_that_its_stream_has_moved(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
     kept, lost = await _open(session, "t/0"), await _open(session, "t/1")
-    assert await store.moved(session, SQL, "source", [kept, lost]) == {}
+    assert await store.moved(session, "source", [kept, lost]) == {}
     await _open(session, "t/1", OTHER)
-    assert await store.moved(session, SQL, "source", [kept, lost]) == {"t/1": OTHER}
+    assert await store.moved(session, "source", [kept, lost]) == {"t/1": OTHER}
     await database.execute("delete from inboxd.stream_positions where stream = 't/0'")
-    assert await store.moved(session, SQL, "source", [kept, lost]) == {
+    assert await store.moved(session, "source", [kept, lost]) == {
         "t/0": None,
         "t/1": OTHER,
     }
 
 
 async def test_stored_page_is_durable_on_a_server_with_weaker_commits(
-    database: Database, session: Connection
+    database: Database, session: Session
 ) -> None:
-    await session.execute("set synchronous_commit = off")
+    await session.connection.execute("set synchronous_commit = off")
     opened = await _open(session)
     async with session.transaction():
         await _store(session, opened, 1)
-        assert await session.fetchval("show synchronous_commit") == "on"
-    await session.execute("set synchronous_commit = 'remote_apply'")
+        assert await session.connection.fetchval("show synchronous_commit") == "on"
+    await session.connection.execute("set synchronous_commit = 'remote_apply'")
     async with session.transaction():
         await _store(session, opened, 2)
-        assert await session.fetchval("show synchronous_commit") == "remote_apply"
+        assert await session.connection.fetchval("show synchronous_commit") == "remote_apply"

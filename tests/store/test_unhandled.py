@@ -11,7 +11,6 @@ import pytest
 from inboxd.model.lane import Lane
 from inboxd.store import chunks, events, lines, workers
 from inboxd.store import topics as store_topics
-from inboxd.store.connections import Connection
 from inboxd.store.lines import IdRange, Line
 from inboxd.store.session import Session
 from tests.support import Database
@@ -24,31 +23,31 @@ _ALL = 2**60
 
 
 @pytest.fixture
-async def session(database: Database) -> AsyncIterator[Connection]:
+async def session(database: Database) -> AsyncIterator[Session]:
     """The daemon's session on tables without vacuum and analyze."""
     await database.execute("alter table inboxd.events set (autovacuum_enabled = off)")
-    async with daemon_session(database) as connection:
-        yield connection
+    async with daemon_session(database) as session:
+        yield session
 
 
-async def join(connection: Connection, **serves: Any) -> None:
+async def join(session: Session, **serves: Any) -> None:
     """Let a worker join with these subscriptions (`events` follow from them) and served topics."""
     types = {type_ for _, type_ in serves.get("subscriptions", ())}
     same = workers.WorkerIdentity(uuid4(), "w", "h", 1, "0", tuple(sorted(types)), (), (), "same")
-    await workers.join(connection, SQL, replace(same, **serves))
+    await workers.join(session, replace(same, **serves))
 
 
-async def unhandled(connection: Connection, topic: str, type_: str) -> bool:
+async def unhandled(session: Session, topic: str, type_: str) -> bool:
     """Whether no worker handles the type in this topic."""
-    return (topic, type_) in await workers.unhandled(connection, SQL, [(topic, type_)])
+    return (topic, type_) in await workers.unhandled(session, [(topic, type_)])
 
 
-async def test_no_event_is_unhandled_without_living_workers(session: Connection) -> None:
+async def test_no_event_is_unhandled_without_living_workers(session: Session) -> None:
     """Status and doctor then say that no worker is alive, and waiting rows are late."""
     assert not await unhandled(session, "default", "a")
     await join(session)
     assert await unhandled(session, "default", "a")
-    await session.execute("update inboxd.workers set state = 'stopped'")
+    await session.connection.execute("update inboxd.workers set state = 'stopped'")
     assert not await unhandled(session, "default", "a")
 
 
@@ -67,17 +66,17 @@ _SUBSCRIPTIONS = (("default", "anywhere"), ("lined", "named"), ("chunked", "item
 
 
 @pytest.mark.parametrize("served", [(), ("lined",), ("default", "chunked"), ("free",)])
-async def test_handlers_of_types_and_topics(session: Connection, served: tuple[str, ...]) -> None:
+async def test_handlers_of_types_and_topics(session: Session, served: tuple[str, ...]) -> None:
     """A handler without a topic serves all topics of its worker, except its batch topics.
 
     The worker itself claims by the same rule: see `test_topics.py`.
     """
-    await session.execute(
+    await session.connection.execute(
         "insert into inboxd.topics (name, mode, source) values ('lined', 'sequential', 't'),"
         " ('chunked', 'batch', 't')"
     )
     await join(session, subscriptions=_SUBSCRIPTIONS, served_topics=served)
-    found = await workers.unhandled(session, SQL, list(_HANDLED))
+    found = await workers.unhandled(session, list(_HANDLED))
     expected = {
         pair
         for pair, handled in _HANDLED.items()
@@ -91,18 +90,18 @@ async def test_handlers_of_types_and_topics(session: Connection, served: tuple[s
     assert not await unhandled(session, "chunked", "anywhere"), "this worker has no chunk handler"
 
 
-async def test_worker_without_handlers_in_a_topic_does_not_visit_it(session: Connection) -> None:
+async def test_worker_without_handlers_in_a_topic_does_not_visit_it(session: Session) -> None:
     await join(session, subscriptions=[("lined", "named")])
-    found = await workers.unhandled(session, SQL, [("lined", "other"), ("free", "other")])
+    found = await workers.unhandled(session, [("lined", "other"), ("free", "other")])
     assert found == {("lined", "other"): True, ("free", "other"): False}
 
 
 @pytest.mark.parametrize("served", [(), ("default",), ("default", "chunked")])
 async def test_type_declared_by_a_worker_of_other_topics_joins_no_chunk(
-    session: Connection, served: tuple[str, ...]
+    session: Session, served: tuple[str, ...]
 ) -> None:
     """It would wait there, fill the chunk, and not be shown as kept."""
-    await session.execute(
+    await session.connection.execute(
         "insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 't');"
         "insert into inboxd.events (topic, type, ordering_key) values ('chunked', 'other', 'k')"
     )
@@ -111,19 +110,17 @@ async def test_type_declared_by_a_worker_of_other_topics_joins_no_chunk(
     )
     await join(session, subscriptions=[("chunked", "item")])
     nobodys = await unhandled(session, "chunked", "other")
-    bucket = await session.fetchval("select bucket from inboxd.events")
+    bucket = await session.connection.fetchval("select bucket from inboxd.events")
     arrived = IdRange("chunked", bucket, 0, _ALL)
-    await chunks.line_up_arrivals(session, SQL, arrived, 10, timedelta(hours=1), [], ["item"])
-    (row,) = await session.fetch("select status, position from inboxd.events")
+    await chunks.line_up_arrivals(session, arrived, 10, timedelta(hours=1), [], ["item"])
+    (row,) = await session.connection.fetch("select status, position from inboxd.events")
     assert tuple(row) == (("pending", None) if nobodys else ("waiting", 1))
     assert nobodys == (served == ("default",))
 
 
-async def test_statements_about_handlers_use_the_served_topics(
-    session: Connection,
-) -> None:
+async def test_statements_about_handlers_use_the_served_topics(session: Session) -> None:
     """A worker may declare more than it serves; one statement reads only the declarations."""
-    functions = await session.fetch(
+    functions = await session.connection.fetch(
         "select proname, prosrc from pg_proc where pronamespace = 'inboxd'::regnamespace"
     )
     asked = {**SQL, **dict(map(tuple, functions))}
@@ -137,39 +134,37 @@ async def test_statements_about_handlers_use_the_served_topics(
     assert living == dict.fromkeys(("line_up_arrivals", "unhandled", "is_unhandled"), True)
 
 
-async def test_worker_of_a_release_without_topics_declares_types_only(
-    session: Connection,
-) -> None:
+async def test_worker_of_a_release_without_topics_declares_types_only(session: Session) -> None:
     await join(session, events=("a",))
     assert not await unhandled(session, "anything", "a")
     assert await unhandled(session, "anything", "b")
 
 
-async def test_events_stay_once_a_worker_handles_them(session: Connection) -> None:
+async def test_events_stay_once_a_worker_handles_them(session: Session) -> None:
     """A worker that joins while a lane is ended page by page keeps the rest."""
     await join(session)
-    await session.execute(
+    await session.connection.execute(
         "insert into inboxd.events (type) select 'late' from generate_series(1, 30)"
     )
     lane = ("default", "late")
     async with session.transaction():
-        ids = await events.stranded(session, SQL, lane, 10, timedelta(0))
-        assert await events.ignore(session, SQL, ids, "{}") == 10
+        ids = await events.stranded(session, lane, 10, timedelta(0))
+        assert await events.ignore(session, ids, "{}") == 10
     await join(session, subscriptions=[("default", "late")])
-    assert await events.stranded(session, SQL, lane, 10, timedelta(0)) == []
-    assert await session.fetchval("select count(*) from inboxd.events") == 20
+    assert await events.stranded(session, lane, 10, timedelta(0)) == []
+    assert await session.connection.fetchval("select count(*) from inboxd.events") == 20
 
 
-async def test_chunk_that_waits_for_its_workers_is_not_blocked(session: Connection) -> None:
+async def test_chunk_that_waits_for_its_workers_is_not_blocked(session: Session) -> None:
     await join(session)
-    await session.execute(
+    await session.connection.execute(
         "insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 't');"
         "insert into inboxd.events (topic, type, ordering_key) values ('chunked', 'item', 'k');"
         "update inboxd.events set position = 1, head = true"
     )
-    assert await lines.count_blocked(session, SQL) == []
-    assert await lines.blocked(Session(session, SQL), None, 10) == []
-    (row,) = await store_topics.lines(Session(session, SQL))
+    assert await lines.count_blocked(session) == []
+    assert await lines.blocked(session, None, 10) == []
+    (row,) = await store_topics.lines(session)
     assert (row["lined_up"], row["kept"]) == (1, 0)
 
 
@@ -200,65 +195,69 @@ update inboxd.events e set position = f.n, head = f.n = 1
 """
 
 
-async def _blocks(connection: Connection, work: Awaitable[object]) -> int:
-    nodes = await told(connection, work)
+async def _blocks(session: Session, work: Awaitable[object]) -> int:
+    nodes = await told(session, work)
     return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
 
 
-async def _touched(connection: Connection) -> dict[str, int]:
+async def _touched(session: Session) -> dict[str, int]:
     """Blocks per statement for a worker of the type "served", and of "turn" in "ordered"."""
     served, turns = [Lane(("default", "served"))], [Lane(("ordered", "turn"))]
-    (first,) = await connection.fetch(
+    (first,) = await session.connection.fetch(
         "select bucket, min(id) as id from inboxd.events where status = 'waiting'"
         " and position is null group by 1 order by 1 limit 1"
     )
     bucket, after = first["bucket"], first["id"] - 1
     own = [
         Line(
-            "ordered", await connection.fetchval("select inboxd.bucket_of('ordered', $1)", key), key
+            "ordered",
+            await session.connection.fetchval("select inboxd.bucket_of('ordered', $1)", key),
+            key,
         )
         for key in (f"own{n}" for n in range(10))
     ]
     asked = {
-        "survey_events": events.survey(connection, SQL),
-        "claim_events": events.claim(connection, SQL, served, 100),
-        "survey_arrivals": connection.fetch(SQL["survey_arrivals"]),
-        "look_arrivals": lines.look(connection, SQL, [(("ordered", bucket), after)]),
+        "survey_events": events.survey(session),
+        "claim_events": events.claim(session, served, 100),
+        "survey_arrivals": session.fetch("survey_arrivals"),
+        "look_arrivals": lines.look(session, [(("ordered", bucket), after)]),
         "claim_arrivals": lines.claim_arrivals(
-            connection, SQL, [IdRange("ordered", bucket, after, _ALL)], 50
+            session, [IdRange("ordered", bucket, after, _ALL)], 50
         ),
-        "survey_heads": connection.fetch(SQL["survey_heads"]),
-        "due_heads": lines.due_heads(connection, SQL, turns, 100),
-        "claim_lined_up": lines.claim_lined_up(connection, SQL, own, 50),
+        "survey_heads": session.fetch("survey_heads"),
+        "due_heads": lines.due_heads(session, turns, 100),
+        "claim_lined_up": lines.claim_lined_up(session, own, 50),
     }
-    return {name: await _blocks(connection, work) for name, work in asked.items()}
+    return {name: await _blocks(session, work) for name, work in asked.items()}
 
 
 @pytest.mark.parametrize(
     "rows", [40_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.soak])]
 )
 async def test_kept_events_do_not_make_claims_of_others_more_expensive(
-    session: Connection, rows: int
+    session: Session, rows: int
 ) -> None:
     """A deeper index costs one block per probe; kept events are never scanned."""
     await join(session, subscriptions=[("default", "served"), ("ordered", "turn")])
-    await session.execute(_SERVED)
+    await session.connection.execute(_SERVED)
     await _touched(session)  # the first time, the catalogue is read
-    await session.execute("vacuum inboxd.events")
+    await session.connection.execute("vacuum inboxd.events")
     before = await _touched(session)
-    await session.execute(_KEPT.format(rows=rows))
-    await session.execute("vacuum inboxd.events")  # removes dead entries of the update above
+    await session.connection.execute(_KEPT.format(rows=rows))
+    await session.connection.execute(
+        "vacuum inboxd.events"
+    )  # removes dead entries of the update above
     after = await _touched(session)
     # One probe for each kept lane, and the additional levels of an index.
     more = {name: after[name] - before[name] for name in after}
     assert {name: pages for name, pages in more.items() if pages > 0.5 * before[name] + 30} == {}
     # A new event of the long line is lined up behind the others, and costs as little.
-    (late,) = await session.fetch(
+    (late,) = await session.connection.fetch(
         "insert into inboxd.events (topic, type, ordering_key) values ('ordered', 'turn', 'long')"
         " returning id"
     )
-    assert await _blocks(session, lines.line_up(session, SQL, [late["id"]])) < 100
+    assert await _blocks(session, lines.line_up(session, [late["id"]])) < 100
     # Counting stops at a limit.
-    assert await _blocks(session, lines.count_blocked(session, SQL)) < 5_000
-    kept = {(each.held_by, each.lines) for each in await lines.count_blocked(session, SQL)}
+    assert await _blocks(session, lines.count_blocked(session)) < 5_000
+    kept = {(each.held_by, each.lines) for each in await lines.count_blocked(session)}
     assert kept == {("no handler", lines.HOLDERS)}

@@ -18,7 +18,7 @@ from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
 from tests.support import Database
 from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -233,17 +233,16 @@ async def test_replay_and_sender_of_one_key_run_one_after_another(
     await database.execute("update inboxd.commands set status = 'failed', line_at = now()")
     outcomes: list[str] = []
 
-    async def send(connection: asyncpg.Connection) -> None:
+    async def send(session: Session) -> None:
         try:
-            row = await connection.fetchrow(call, conflict, line)
+            row = await session.connection.fetchrow(call, conflict, line)
         except asyncpg.PostgresError as refused:
             outcomes.append(refused.sqlstate)
         else:
             assert row is not None
             outcomes.append("duplicate" if row["duplicate"] else "written")
 
-    async def replay(connection: asyncpg.Connection) -> None:
-        session = Session(connection, SQL)
+    async def replay(session: Session) -> None:
         try:
             await operations.act(session, "commands", "replay", [dead["id"]], actor="me")
         except Conflict:
@@ -290,14 +289,14 @@ async def test_handlers_commands_follow_on_conflict(database: Database) -> None:
 
     async with daemon_session(database) as session:
         first = draft()
-        await commands.insert(session, SQL, [first, draft()])
+        await commands.insert(session, [first, draft()])
         assert (
             await database.fetchval("select command_id from inboxd.commands") == first[0].command_id
         )
         last = draft(on_conflict="replace")
-        await commands.insert(session, SQL, [draft(on_conflict="replace"), last])
+        await commands.insert(session, [draft(on_conflict="replace"), last])
         assert (
             await database.fetchval("select command_id from inboxd.commands") == last[0].command_id
         )
         with pytest.raises(UniqueKeyTaken, match=str(last[0].command_id)):
-            await commands.insert(session, SQL, [draft(on_conflict="reject")])
+            await commands.insert(session, [draft(on_conflict="reject")])

@@ -18,12 +18,10 @@ from inboxd import operations
 from inboxd.embedded import Server
 from inboxd.model.waiting import TEXTS
 from inboxd.store.controls import Kind
-from inboxd.store.session import Session
 from tests.store.test_waiting import CONDITIONS, PLACES, begin
 from tests.store.waiting_conditions import Condition
 from tests.store.waiting_world import QUEUE, World, world_of
 from tests.support import Database, ExternalServer, create, drop
-from tests.support.rows import SQL
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +55,7 @@ def _do(statement: str, *named: str) -> Remedy:
 
     async def do(world: World, facts: Facts) -> None:
         given = [facts[each].get("id") or facts[each]["name"] for each in named]
-        await world.session.execute(statement, *given)
+        await world.connection.execute(statement, *given)
 
     return do
 
@@ -74,7 +72,7 @@ def _own(change: str) -> Remedy:
 
 def _resume(kind: Kind) -> Remedy:
     async def resume(world: World, facts: Facts) -> None:
-        session = Session(world.session, SQL)
+        session = world.session
         await operations.resume(session, kind, facts[kind]["name"], actor="me")
 
     return resume
@@ -82,7 +80,7 @@ def _resume(kind: Kind) -> Remedy:
 
 async def _serve(world: World, facts: Facts) -> None:
     """Let the worker serve the type again."""
-    await world.session.execute(
+    await world.connection.execute(
         "update inboxd.workers set commands = $2, subscriptions = $3 where id = $1",
         world.me.id,
         list(world.me.commands),
@@ -96,20 +94,20 @@ async def _release(world: World, facts: Facts) -> None:
         table, key = (
             ("commands", "command_id") if row["kind"] == "command" else ("batches", "batch_id")
         )
-        await world.session.execute(
+        await world.connection.execute(
             f"delete from inboxd.dependencies where needs = (select {key} from inboxd.{table}"
             " where id = $1)",
             row["id"],
         )
-        await world.session.execute(f"delete from inboxd.{table} where id = $1", row["id"])
-    await world.session.execute("delete from inboxd.dependencies")
+        await world.connection.execute(f"delete from inboxd.{table} where id = $1", row["id"])
+    await world.connection.execute("delete from inboxd.dependencies")
     await world.set("needs = 0, status = 'pending'")
 
 
 async def _end_first(world: World, facts: Facts) -> None:
     """End the row that comes first in the line."""
     row = facts["row"]
-    await world.session.execute(f"delete from inboxd.{row['kind']}s where id = $1", row["id"])
+    await world.connection.execute(f"delete from inboxd.{row['kind']}s where id = $1", row["id"])
 
 
 async def _end_transaction(world: World, facts: Facts) -> None:

@@ -20,11 +20,10 @@ from inboxd.errors import NotFound
 from inboxd.model.waiting import TEXTS, brief
 from inboxd.model.waiting_before import COUNTED
 from inboxd.store import relays, topics, workers
-from inboxd.store.session import Session
 from tests.store.test_waiting import CONDITIONS, begin
 from tests.store.waiting_world import KEY, QUEUE, REGISTRY, TYPE, World, world_of
 from tests.support import Database, ExternalServer, create, drop
-from tests.support.rows import SQL, daemon_pool, join
+from tests.support.rows import daemon_pool, join
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +63,7 @@ async def test_row_of_a_silent_worker_names_the_time_of_its_return(world: World)
     await world.begin("commands")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
     silent = "update inboxd.workers set beat_at = now() - $1::interval where id = $2"
-    await world.session.execute(silent, timedelta(seconds=20), world.me.id)
+    await world.connection.execute(silent, timedelta(seconds=20), world.me.id)
     name, sentence = await _said(world)
     assert (name, "w-1 has sent no heartbeat for 20s" in sentence) == ("lost, alone", True)
     other = await join(world.session, "other")
@@ -72,13 +71,13 @@ async def test_row_of_a_silent_worker_names_the_time_of_its_return(world: World)
     assert name == "lost"
     (cause,) = (await world.document())["causes"]
     lease = world.settings.worker.lease
-    beat_at = await world.session.fetchval(
+    beat_at = await world.connection.fetchval(
         "select beat_at from inboxd.workers where id = $1", world.me.id
     )
     assert datetime.fromisoformat(cause["facts"]["at"]) == beat_at + lease
-    await world.session.execute(silent, 2 * lease, world.me.id)
+    await world.connection.execute(silent, 2 * lease, world.me.id)
     assert (await _said(world))[0] == "lost, due"
-    await world.session.execute("delete from inboxd.workers where id = $1", other)
+    await world.connection.execute("delete from inboxd.workers where id = $1", other)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ async def test_row_of_a_lost_worker_promises_no_return(world: World, end: str) -
     """The reaper only watches workers that have a row and are alive."""
     await world.begin("commands")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
-    await world.session.execute(end)
+    await world.connection.execute(end)
     await join(world.session, "other")
     name, sentence = await _said(world)
     known = str(world.me.id) if end.startswith("delete") else "w-1"
@@ -104,16 +103,16 @@ async def test_row_of_a_lost_worker_returns_by_the_documented_statement(
     gone = await join(world.session, "gone")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{gone}'")
     end = "update inboxd.workers set state = 'stopped'" if ended else "delete from inboxd.workers"
-    await world.session.execute(f"{end} where id = $1", gone)
+    await world.connection.execute(f"{end} where id = $1", gone)
     page = (Path(inboxd.__file__).parents[1] / "docs/why.md").read_text("utf-8")
     (statement,) = re.findall(r"```sql\n(.+?)```", page, re.DOTALL)
-    await world.session.execute(statement.replace("4711", str(world.id)))
-    reaped = await world.session.fetchval(
+    await world.connection.execute(statement.replace("4711", str(world.id)))
+    reaped = await world.connection.fetchval(
         "select heartbeat from inboxd.workers where id = $1 and state in ('running', 'draining')",
         gone,
     )
     async with daemon_pool(shared) as pool:
-        returned = await workers.declare_dead(pool, SQL, gone, reaped, 3)
+        returned = await workers.declare_dead(pool, gone, reaped, 3)
     assert [each["id"] for each in returned or ()] == [world.id]
 
 
@@ -140,7 +139,7 @@ async def test_cancelled_batch_forbids_a_replay(world: World) -> None:
     )
     for ending in (None, "cancelled"):
         await world.begin("commands")
-        id_ = await world.session.fetchval(batch, ending)
+        id_ = await world.connection.fetchval(batch, ending)
         await world.set(f"status = 'failed', batch_id = {id_}")
         name, sentence = await _said(world)
         assert (name == "dead, cancelled") == (ending is not None)
@@ -173,9 +172,9 @@ async def test_missing_partition_of_today_holds_every_row(
 
 
 async def test_disabled_endpoint_holds_its_deliveries(world: World) -> None:
-    await world.session.execute("delete from inboxd.endpoints")
+    await world.connection.execute("delete from inboxd.endpoints")
     await world.begin("commands", queue="webhooks.acme", type=TYPE)
-    await world.session.execute(
+    await world.connection.execute(
         "insert into inboxd.endpoints (name, url, types, secrets, concurrency, rate, enabled,"
         " disabled_at, disabled_by, disabled_reason) values ('acme', 'https://a', '{*}',"
         """ '[{"secret": "s"}]', 3, '10/s', false, now(), 'failures', 'it answered 500')"""
@@ -184,7 +183,7 @@ async def test_disabled_endpoint_holds_its_deliveries(world: World) -> None:
     assert name == "disabled"
     assert sentence.startswith("Its endpoint acme is disabled: by failures, since 20")
     assert sentence.endswith("(it answered 500).")
-    await world.session.execute(
+    await world.connection.execute(
         "update inboxd.endpoints set enabled = true, disabled_at = null, disabled_by = null,"
         " disabled_reason = null"
     )
@@ -197,7 +196,7 @@ async def test_dead_letters_of_a_batch_are_left_if_success_is_awaited(world: Wor
     for condition in ("succeeded", "finished"):
         await world.begin("commands")
         await world.set("needs = 1, status = 'waiting'")
-        await world.session.execute(
+        await world.connection.execute(
             "with batch as (insert into inboxd.batches (size, succeeded, failed, closed_at, name)"
             " values (1000, 997, 1, now(), 'mails') returning batch_id)"
             " insert into inboxd.dependencies (needs, waiting, condition)"
@@ -215,7 +214,7 @@ async def test_dead_letters_of_a_batch_are_left_if_success_is_awaited(world: Wor
 
 async def _make_wait_for(world: World, others: int) -> None:
     """Let the row wait for `others` commands, the last of which is a dead letter."""
-    await world.session.execute(
+    await world.connection.execute(
         "with needed as (insert into inboxd.commands (queue, type, status)"
         " select 'q', 't', case when n = $2 then 'failed' else 'pending' end"
         " from generate_series(1, $2) n returning command_id), waiting as ("
@@ -238,7 +237,7 @@ async def test_dead_letters_come_first_among_many_prerequisites(
     causes = (await world.document())["causes"]
     rows = [each["facts"]["row"]["id"] for each in causes[:-1]]
     if others < COUNTED:
-        dead = await world.session.fetchval(
+        dead = await world.connection.fetchval(
             "select id from inboxd.commands where status = 'failed'"
         )
         assert (rows[0], causes[0]["facts"]["status"]) == (dead, "failed")
@@ -265,7 +264,7 @@ async def test_rows_before_a_row_are_counted(world: World) -> None:
     name, sentence = await _said(world)
     assert (name, "2 before it" in sentence) == ("ahead", True)
     assert await world.is_claimed()
-    await world.session.execute(
+    await world.connection.execute(
         "insert into inboxd.commands (queue, type, run_at) select $1, $2, now() - interval '1 hour'"
         " from generate_series(1, 120)",
         QUEUE,
@@ -313,7 +312,7 @@ async def test_chunk_names_its_missing_events(
     world: World, rules: dict[str, Any], due: str, said: str
 ) -> None:
     topic = replace(REGISTRY.topics["chunked"], **rules)
-    await topics.declare(world.session, SQL, [topic], REGISTRY.subscriptions)
+    await topics.declare(world.session, [topic], REGISTRY.subscriptions)
     await world.begin("events", topic="chunked", ordering_key=KEY)
     await world.set(f"position = 1, head = true, run_at = created_at + interval '{due}'")
     world.id = await world.write(topic="chunked", ordering_key=KEY)
@@ -340,16 +339,16 @@ async def test_chunk_with_a_dead_head_is_blocked(world: World) -> None:
 async def test_leased_bucket_is_not_leased_again(world: World) -> None:
     """By the real lease: while it lasts no other worker gets the bucket; then any worker may."""
     await world.begin("events", topic="lined", ordering_key=KEY)
-    bucket = await world.session.fetchval(
+    bucket = await world.connection.fetchval(
         "select bucket from inboxd.events where id = $1", world.id
     )
     other = await join(world.session, "other")
-    had = await relays.lease(world.session, SQL, other, [("lined", bucket)], 1)
+    had = await relays.lease(world.session, other, [("lined", bucket)], 1)
     assert (await _said(world))[0] == "leased"
-    assert not await relays.lease(world.session, SQL, world.me.id, [("lined", bucket)], 1)
-    await relays.free(world.session, SQL, other, had)
+    assert not await relays.lease(world.session, world.me.id, [("lined", bucket)], 1)
+    await relays.free(world.session, other, had)
     assert (await _said(world))[0] == "next in bucket"
-    assert await relays.lease(world.session, SQL, world.me.id, [("lined", bucket)], 1)
+    assert await relays.lease(world.session, world.me.id, [("lined", bucket)], 1)
 
 
 async def test_role_without_a_view_of_transactions_names_the_missing_right(world: World) -> None:
@@ -358,20 +357,20 @@ async def test_role_without_a_view_of_transactions_names_the_missing_right(world
     transaction = world.other.transaction()
     await transaction.start()
     world.stack.push_async_callback(transaction.rollback)
-    await world.other.execute(
+    await world.other.connection.execute(
         "insert into inboxd.events (topic, type, ordering_key) values ('lined', $1, $2)", TYPE, KEY
     )
     assert (await _said(world))[0] == "next in bucket", "the transaction began later"
-    await world.session.execute("set role inboxd_worker")
+    await world.connection.execute("set role inboxd_worker")
     name, sentence = await _said(world)
     assert (name, "pg_read_all_stats" in sentence) == ("unseen", True)
-    await world.session.execute("reset role")
+    await world.connection.execute("reset role")
 
 
 async def test_settled_row_has_no_cause(world: World) -> None:
     await world.begin("events")
     await world.set("status = 'failed'")
-    session = Session(world.session, SQL)
+    session = world.session
     await operations.act(session, "events", "dismiss", [world.id], actor="me")
     found = await world.document()
     assert (found["sentence"], found["causes"]) == ("It has ended: dismissed.", [])
@@ -413,7 +412,9 @@ async def test_brief_sentences_about_workers_are_true(world: World) -> None:
     assert brief(await world.document())["sentence"] == "Its worker is gone."
     await world.set(f"worker_id = '{world.me.id}'")
     assert brief(await world.document())["sentence"] == "It runs now."
-    await world.session.execute("update inboxd.workers set beat_at = now() - interval '1 minute'")
+    await world.connection.execute(
+        "update inboxd.workers set beat_at = now() - interval '1 minute'"
+    )
     told = brief(await world.document())["sentence"]
     assert told == "Its worker has sent no heartbeat for a while."
 

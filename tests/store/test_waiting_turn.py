@@ -17,11 +17,10 @@ from inboxd.commands.sources.source import CommandSource, look
 from inboxd.embedded import Server
 from inboxd.model.priority_order import PriorityOrder
 from inboxd.settings import Queue
-from inboxd.store.session import Session
 from inboxd.store.waiting import turn_of_command
 from tests.store.waiting_world import ANOTHER, KEY, TYPE, World, world_of
 from tests.support import Database, ExternalServer, create, drop
-from tests.support.rows import SQL, daemon_pool
+from tests.support.rows import daemon_pool
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +51,7 @@ async def _claimed(world: World, database: Database) -> list[int]:
     claimed: list[int] = []
     async with daemon_pool(database) as pool:
         parts.pool = pool
-        seen = await look(world.session, SQL)
+        seen = await look(world.session)
         for source in sources:
             await source.survey(world.session, seen)
         while True:
@@ -128,10 +127,8 @@ async def test_rows_claimed_first_are_counted(world: World, shared: Database, na
     first = [await world.write(**each) for each in case.first]
     after = [await world.write(**each) for each in case.after]
     for queue in world.settings.all_queues:  # the first claim would only insert these rows
-        await world.session.execute("insert into inboxd.limits (name) values ($1)", queue)
-    found = await turn_of_command(
-        Session(world.session, SQL), world.id, world.settings.all_queues, 100
-    )
+        await world.connection.execute("insert into inboxd.limits (name) values ($1)", queue)
+    found = await turn_of_command(world.session, world.id, world.settings.all_queues, 100)
     assert found is not None
     assert found["rows"] == len(first)
     assert (await _said(world))[0] == "first"
@@ -153,7 +150,7 @@ async def test_the_sentence_names_the_queue(world: World) -> None:
         "Claims take other rows first, if these may run: 1, beginning with queue else. And then: "
         "Nothing holds it: it is the next of its lane, or is being claimed."
     )
-    await world.session.execute(
+    await world.connection.execute(
         "insert into inboxd.commands (queue, type) select 'else', $1 from generate_series(1, 120)",
         TYPE,
     )
@@ -195,5 +192,5 @@ async def test_rows_that_cannot_run_do_not_come_first(world: World, name: str) -
     world.queues = {"else": Queue(priority=-1)}
     await world.write(queue="else", type=ANOTHER)
     assert (await _said(world))[0] == "first"
-    await world.session.execute(_NOT_FIRST[name])
+    await world.connection.execute(_NOT_FIRST[name])
     assert await world.why() == ["next"]

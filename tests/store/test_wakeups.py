@@ -21,7 +21,7 @@ from inboxd.store.pools import Pool, borrow
 from inboxd.store.wakeups import Flag, HotTable
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually
-from tests.support.rows import SQL, daemon_pool, daemon_session, emit, send, settings_of
+from tests.support.rows import daemon_pool, daemon_session, emit, send, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ async def test_flag_decides_about_notifications(
     database: Database, table: HotTable, flag: int, notified: int
 ) -> None:
     async with daemon_session(database) as session, _heard(database, table) as heard:
-        await wakeups.set_flag(session, SQL, table, Flag(flag))
+        await wakeups.set_flag(session, table, Flag(flag))
         await database.execute(INSERT[table])
         assert await heard() == notified
 
@@ -72,7 +72,7 @@ async def test_flag_decides_about_notifications(
 @pytest.mark.parametrize("table", TABLES)
 async def test_rollback_wakes_no_worker(database: Database, table: HotTable) -> None:
     async with daemon_session(database) as session, _heard(database, table) as heard:
-        await session.execute(f"BEGIN; {INSERT[table]}; ROLLBACK")
+        await session.connection.execute(f"BEGIN; {INSERT[table]}; ROLLBACK")
         assert await heard() == 0
 
 
@@ -96,14 +96,14 @@ async def test_worker_waits_for_silent_producers(database: Database, table: HotT
         database.connect() as producer,
         _heard(database, table) as heard,
     ):
-        await wakeups.set_flag(worker, SQL, table, Flag.SILENT)
+        await wakeups.set_flag(worker, table, Flag.SILENT)
         await producer.execute(f"BEGIN; {INSERT[table]}")
-        await wakeups.set_flag(worker, SQL, table, Flag.NOTIFY)
-        assert not await wakeups.no_silent_producer(worker, SQL, table)
+        await wakeups.set_flag(worker, table, Flag.NOTIFY)
+        assert not await wakeups.no_silent_producer(worker, table)
         await producer.execute("COMMIT")
-        assert await wakeups.no_silent_producer(worker, SQL, table)
+        assert await wakeups.no_silent_producer(worker, table)
         assert await heard() == 0
-        assert await worker.fetchval(f"select count(*) from inboxd.{table}") == 1, (
+        assert await worker.connection.fetchval(f"select count(*) from inboxd.{table}") == 1, (
             "the row is visible"
         )
 
@@ -117,18 +117,18 @@ async def test_producer_that_meets_the_worker_at_the_lock_notifies(
         database.connect() as producer,
         _heard(database, table) as heard,
     ):
-        await wakeups.set_flag(worker, SQL, table, Flag.SILENT)
+        await wakeups.set_flag(worker, table, Flag.SILENT)
         async with worker.transaction():
-            assert await wakeups.no_silent_producer(worker, SQL, table)
+            assert await wakeups.no_silent_producer(worker, table)
             await producer.execute(INSERT[table])
         assert await heard() == 1
 
 
 async def test_tables_have_separate_wake_ups(database: Database) -> None:
     async with daemon_session(database) as worker, database.connect() as producer:
-        await wakeups.set_flag(worker, SQL, "events", Flag.SILENT)
+        await wakeups.set_flag(worker, "events", Flag.SILENT)
         await producer.execute(f"BEGIN; {INSERT['events']}")
-        assert await wakeups.no_silent_producer(worker, SQL, "commands")
+        assert await wakeups.no_silent_producer(worker, "commands")
         async with _heard(database, "commands") as heard:
             await database.execute(INSERT["commands"])
             assert await heard() == 1
@@ -156,14 +156,14 @@ class _Taker:
         self.times = 0
 
     async def page(self) -> Page:
-        async with borrow(self._pool) as connection, connection.transaction():
-            rows = await connection.fetch(self._take)
+        async with borrow(self._pool) as session, session.transaction():
+            rows = await session.connection.fetch(self._take)
             await anyio.sleep(self._chance.choice([0, 0, 0.001, 0.01]))
         return Page(len(rows), full=len(rows) == 20)
 
     async def survey(self) -> Survey:
-        async with borrow(self._pool) as connection:
-            next_ = await connection.fetchval(self._look)
+        async with borrow(self._pool) as session:
+            next_ = await session.connection.fetchval(self._look)
         return Survey(next_ is not None and next_ <= 0, next_)
 
     async def finish(self) -> None:
@@ -183,8 +183,8 @@ class _Unlucky(_Taker):
         seen = await super().survey()
         if not seen.due and self.times:
             self.times -= 1
-            async with borrow(self._pool) as connection:
-                await connection.execute(INSERT["events"])
+            async with borrow(self._pool) as session:
+                await session.connection.execute(INSERT["events"])
         return seen
 
 
@@ -198,14 +198,13 @@ async def _worker(
 ) -> AsyncIterator[_Taker]:
     """A processor, its wake-up and its listener; it polls once an hour, so never in these tests."""
     async with daemon_pool(database, 2) as pool, anyio.create_task_group() as tasks:
-        wakeup = WakeUp(table, pool, SQL, "quiet", 3600.0, Fleet(peers=peers), lambda: None)
+        wakeup = WakeUp(table, pool, "quiet", 3600.0, Fleet(peers=peers), lambda: None)
         work = taker(pool, table, chance)
         processor = Processor(work, wakeup, Metrics("test"), 1.0)
 
         async def listen() -> None:
             await wakeups.listen(
                 settings_of(database),
-                SQL,
                 on_wakeup=lambda which: wakeup.wake("notify") if which == table else None,
                 on_control=lambda: None,
                 on_joining=lambda: None,

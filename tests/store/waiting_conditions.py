@@ -90,7 +90,7 @@ async def _queue(world: World, **limits: object) -> None:
 async def _fill(world: World, **limits: object) -> None:
     await _queue(world, **limits)
     kept, world.table = world.id, "commands"
-    await world.session.execute("insert into inboxd.limits (name) values ($1)", QUEUE)
+    await world.connection.execute("insert into inboxd.limits (name) values ($1)", QUEUE)
     world.id = await world.write(run_at=datetime.now(UTC) - timedelta(hours=2))
     assert await _claim_for_good(world)
     world.id = kept
@@ -103,8 +103,8 @@ async def _claim_for_good(world: World) -> bool:
 
 
 async def _make_room(world: World) -> None:
-    await world.session.execute(_NONE_RUNS)
-    await world.session.execute(
+    await world.connection.execute(_NONE_RUNS)
+    await world.connection.execute(
         "update inboxd.limits set claimed_at = (select array_agg(t - interval '1 hour')"
         " from unnest(claimed_at) t) where cardinality(claimed_at) > 0"
     )
@@ -125,15 +125,15 @@ _UNSERVED = _run(
 
 
 async def _dispose(world: World) -> None:
-    await world.session.execute("delete from inboxd.dependencies")
-    await world.session.execute("delete from inboxd.batches")
-    await world.session.execute(_OTHERS_GONE, world.id)
+    await world.connection.execute("delete from inboxd.dependencies")
+    await world.connection.execute("delete from inboxd.batches")
+    await world.connection.execute(_OTHERS_GONE, world.id)
     await world.set("needs = 0, status = 'pending'")
 
 
 async def _wait_for(world: World, uuid: object) -> None:
     await world.set("needs = 1, status = 'waiting'")
-    await world.session.execute(
+    await world.connection.execute(
         "insert into inboxd.dependencies (needs, waiting)"
         " select $1, command_id from inboxd.commands where id = $2",
         uuid,
@@ -142,7 +142,7 @@ async def _wait_for(world: World, uuid: object) -> None:
 
 
 async def _wait_for_batch(world: World) -> None:
-    batch = await world.session.fetchval(
+    batch = await world.connection.fetchval(
         "insert into inboxd.batches (size, succeeded, failed, closed_at, status)"
         " values (1000, 997, 1, now(), 'pending') returning batch_id"
     )
@@ -150,7 +150,7 @@ async def _wait_for_batch(world: World) -> None:
 
 
 async def _wait_for_open(world: World) -> None:
-    batch = await world.session.fetchval(
+    batch = await world.connection.fetchval(
         "insert into inboxd.batches (size, succeeded) values (5, 3) returning batch_id"
     )
     await _wait_for(world, batch)
@@ -158,10 +158,8 @@ async def _wait_for_open(world: World) -> None:
 
 async def _wait_for_row(world: World) -> None:
     other = await world.write()
-    await _wait_for(
-        world,
-        await world.session.fetchval("select command_id from inboxd.commands where id = $1", other),
-    )
+    its_id = "select command_id from inboxd.commands where id = $1"
+    await _wait_for(world, await world.connection.fetchval(its_id, other))
 
 
 async def _wait_for_nothing(world: World) -> None:
@@ -170,17 +168,17 @@ async def _wait_for_nothing(world: World) -> None:
 
 async def _wait_in_batch(world: World) -> None:
     """The row's batch waits for another batch, and the row for its batch."""
-    own = await world.session.fetchrow(
+    own = await world.connection.fetchrow(
         "insert into inboxd.batches (size, status, needs) values (1, 'waiting', 1)"
         " returning id, batch_id"
     )
-    other = await world.session.fetchval(
+    other = await world.connection.fetchval(
         "insert into inboxd.batches (size, succeeded, closed_at) values (3, 1, now())"
         " returning batch_id"
     )
     assert own is not None
-    await world.session.execute("insert into inboxd.dependencies values ($1, $2)", other, own[1])
-    await world.session.execute(
+    await world.connection.execute("insert into inboxd.dependencies values ($1, $2)", other, own[1])
+    await world.connection.execute(
         "update inboxd.commands set needs = 1, status = 'waiting', batch_id = $2 where id = $1",
         world.id,
         own[0],
@@ -191,7 +189,7 @@ def _busy(of_queue: bool) -> Condition:
     async def come(world: World) -> None:
         if of_queue:
             await _queue(world, concurrency=1)
-            await world.session.execute(
+            await world.connection.execute(
                 "insert into inboxd.commands (queue, type, status, worker_id, started_at)"
                 " values ($1, $2, 'running', $3, now())",
                 QUEUE,
@@ -199,25 +197,25 @@ def _busy(of_queue: bool) -> Condition:
                 world.me.id,
             )
         else:
-            await world.session.execute(
+            await world.connection.execute(
                 "update inboxd.workers set in_flight = $1", world.settings.commands.concurrency
             )
 
     async def go(world: World) -> None:
-        await world.session.execute(_NONE_RUNS)
-        await world.session.execute("update inboxd.workers set in_flight = 0")
+        await world.connection.execute(_NONE_RUNS)
+        await world.connection.execute("update inboxd.workers set in_flight = 0")
 
     return Condition("busy", come, go, frozenset({*_WORKER, *_LIMITS}), alike=of_queue)
 
 
 async def _keep_for_suspect(world: World) -> None:
-    await world.session.execute(
+    await world.connection.execute(
         "update inboxd.leases set holder = $1 where name = 'alone'", world.me.id
     )
 
 
 async def _run_suspect(world: World) -> None:
-    await world.session.execute(
+    await world.connection.execute(
         "insert into inboxd.commands (queue, type, status, worker_id, started_at, fence,"
         " alone_fence) values ('elsewhere', $1, 'running', $2, now(), 1, 1)",
         TYPE,
@@ -226,8 +224,8 @@ async def _run_suspect(world: World) -> None:
 
 
 async def _done_alone(world: World) -> None:
-    await world.session.execute("delete from inboxd.commands where queue = 'elsewhere'")
-    await world.session.execute("update inboxd.leases set holder = null")
+    await world.connection.execute("delete from inboxd.commands where queue = 'elsewhere'")
+    await world.connection.execute("update inboxd.leases set holder = null")
 
 
 EXCLUSIVE = tuple(
@@ -278,15 +276,15 @@ def _before(
 
     async def come(world: World) -> None:
         await _queue(world, **queue)
-        await world.session.execute(
+        await world.connection.execute(
             f"insert into inboxd.commands (queue, type, ordering_key, {columns})"
             f" values ('{QUEUE}', '{type_}', '{KEY}', {values})"
         )
-        await world.session.execute(also)
+        await world.connection.execute(also)
 
     async def go(world: World) -> None:
-        await world.session.execute(_OTHERS_GONE, world.id)
-        await world.session.execute(_FREE_ANOTHER)
+        await world.connection.execute(_OTHERS_GONE, world.id)
+        await world.connection.execute(_FREE_ANOTHER)
 
     # Of several causes of that row, the first one is named.
     hides = {"behind, unserved": {"nobody"}, "behind, breaker": {"unserved"}}
@@ -361,13 +359,16 @@ KEYED = (
 async def _two_run(world: World) -> None:
     await _queue(world, key_concurrency=2)
     for _ in range(2):
-        await world.session.execute(
+        await world.connection.execute(
             f"insert into inboxd.commands (queue, type, ordering_key, {_RUNS[0]})"
             f" values ('{QUEUE}', '{TYPE}', '{KEY}', {_RUNS[1]})"
         )
 
 
-KEYED = (*KEYED, Condition("key", _two_run, lambda w: w.session.execute(_OTHERS_GONE, w.id), _HELD))
+KEYED = (
+    *KEYED,
+    Condition("key", _two_run, lambda w: w.connection.execute(_OTHERS_GONE, w.id), _HELD),
+)
 
 # ------------------------------------------------------------------------------------------ events
 
@@ -376,7 +377,7 @@ def _slots(topic: str) -> Condition:
     async def come(world: World) -> None:
         transaction = world.other.transaction()
         await transaction.start()
-        await world.other.execute(
+        await world.other.connection.execute(
             "select pg_advisory_xact_lock(hashtext('inboxd.slots.' || $1), 1)", topic
         )
         world.stack.push_async_callback(transaction.rollback)
@@ -414,11 +415,11 @@ def _head(said: str, there: str) -> Condition:
         head = await world.write(topic="lined", type=type_, ordering_key=KEY)
         await world.set("position = 1, head = true", head)
         await world.set(there, head)
-        await world.session.execute(also)
+        await world.connection.execute(also)
 
     async def go(world: World) -> None:
-        await world.session.execute("delete from inboxd.events where id <> $1", world.id)
-        await world.session.execute(_FREE_ANOTHER)
+        await world.connection.execute("delete from inboxd.events where id <> $1", world.id)
+        await world.connection.execute(_FREE_ANOTHER)
 
     apart = frozenset({*_HEADS, "kept", "due", "apart", "intake"})
     apart |= {"nobody"} if said == "behind, kept" else set()
@@ -432,10 +433,10 @@ async def _written_while_another_writes(world: World) -> None:
     transaction = world.other.transaction()
     await transaction.start()
     world.stack.push_async_callback(transaction.rollback)
-    await world.other.execute(
+    await world.other.connection.execute(
         "insert into inboxd.events (topic, type, ordering_key) values ('lined', $1, $2)", TYPE, KEY
     )
-    await world.session.execute("delete from inboxd.events where id = $1", world.id)
+    await world.connection.execute("delete from inboxd.events where id = $1", world.id)
     world.id = await world.write(topic="lined", ordering_key=KEY)
 
 
@@ -447,10 +448,10 @@ async def _visited(world: World) -> None:
     transaction = world.other.transaction()
     await transaction.start()
     world.stack.push_async_callback(transaction.rollback)
-    bucket = await world.session.fetchval(
-        "select bucket from inboxd.events where id = $1", world.id
-    )
-    await world.other.execute("select pg_advisory_xact_lock(hashtext('inboxd/lined'), $1)", bucket)
+    its_bucket = "select bucket from inboxd.events where id = $1"
+    bucket = await world.connection.fetchval(its_bucket, world.id)
+    lock = "select pg_advisory_xact_lock(hashtext('inboxd/lined'), $1)"
+    await world.other.connection.execute(lock, bucket)
 
 
 LINED = (

@@ -40,7 +40,7 @@ from inboxd.store.connections import Connection
 from inboxd.store.limits import Wanted
 from inboxd.store.session import Session
 from tests.support import Database
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 QUEUE, TYPE, KEY = "q", "t", "k"
 # Another type that the worker serves.
@@ -90,8 +90,8 @@ NOBODYS = build_registry([("nothing 1", Handlers("nothing"))])
 class World:
     """One row of a database, a worker that would claim it, and settings that a test may change."""
 
-    session: Connection
-    other: Connection
+    session: Session
+    other: Session
     me: workers.WorkerIdentity
     table: str = "commands"
     id: int = 0
@@ -101,6 +101,10 @@ class World:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
+    def connection(self) -> Connection:
+        return self.session.connection
+
+    @property
     def settings(self) -> Settings:
         queues: Any = {**self.queues, QUEUE: self.queue}
         return Settings(database={"dsn": "postgresql:///x"}, queues=queues)  # type: ignore[arg-type]
@@ -108,8 +112,8 @@ class World:
     async def begin(self, table: str, **columns: object) -> None:
         """Delete all rows but this one, which no condition holds."""
         await self.stack.aclose()
-        await self.session.execute(_CLEAR)
-        await self.session.execute(
+        await self.connection.execute(_CLEAR)
+        await self.connection.execute(
             "update inboxd.workers set state = 'running', in_flight = 0, events_in_flight = 0,"
             " commands = $2, subscriptions = $3 where id = $1",
             self.me.id,
@@ -125,7 +129,7 @@ class World:
         given: dict[str, object] = {**lane, "type": TYPE, **columns}
         names = ", ".join(given)
         places = ", ".join(f"${n}" for n in range(1, 1 + len(given)))
-        found: int = await self.session.fetchval(
+        found: int = await self.connection.fetchval(
             f"insert into inboxd.{self.table} ({names}) values ({places}) returning id",
             *given.values(),
         )
@@ -133,7 +137,7 @@ class World:
 
     async def set(self, what: str, id: int | None = None) -> None:
         """Change the row, or another one."""
-        await self.session.execute(
+        await self.connection.execute(
             f"update inboxd.{self.table} set {what} where id = $1", self.id if id is None else id
         )
 
@@ -147,7 +151,7 @@ class World:
     async def document(self) -> dict[str, Any]:
         """The whole answer, with its facts."""
         table: Any = self.table
-        found = await operations.why(Session(self.session, SQL), self.settings, table, self.id)
+        found = await operations.why(self.session, self.settings, table, self.id)
         orjson.dumps(found)
         return found
 
@@ -166,7 +170,7 @@ class World:
 
     async def parts(self) -> Any:
         """The parts of a worker with its present knowledge."""
-        served = await self.session.fetchrow(
+        served = await self.connection.fetchrow(
             "select commands, in_flight from inboxd.workers where id = $1",
             self.me.id,
         )
@@ -174,14 +178,14 @@ class World:
         registry: Registry = REGISTRY if TYPE in served["commands"] else NOBODYS
         metrics = MagicMock()
         known = Breakers(REGISTRY, metrics, lambda: None)
-        written = await breakers.read(self.session, SQL, self.me.id)
+        written = await breakers.read(self.session, self.me.id)
         for name, breaker in known.by_name.items():
             breaker.learn(written.get(name) or WrittenBreaker(), 0.0)
         known.look()
         obeyed = Controls(lambda: None, known)
-        rows = await controls.read(self.session, SQL)
+        rows = await controls.read(self.session)
         obeyed.paused = frozenset((row["kind"], row["name"]) for row in rows)
-        parts = MagicMock(settings=self.settings, registry=registry, sql=SQL, metrics=metrics)
+        parts = MagicMock(settings=self.settings, registry=registry, metrics=metrics)
         parts.controls, parts.breakers, parts.me = obeyed, known, self.me
         parts.fleet.peers = 0
         parts.queues.by_name = self.settings.all_queues
@@ -194,7 +198,7 @@ class World:
         parts = await self.parts()
         admission = Admission(parts)
         admission.in_flight = parts.in_flight
-        running = await self.session.fetchval(
+        running = await self.connection.fetchval(
             "select count(*) from inboxd.commands where worker_id = $1", self.me.id
         )
         admission._leased[QUEUE] = running
@@ -203,24 +207,24 @@ class World:
         if (room := admission.room(QUEUE)) <= 0:
             return False
         lane = Lane((QUEUE, TYPE, 0))
-        key = await self.session.fetchval(
+        key = await self.connection.fetchval(
             "select ordering_key from inboxd.commands where id = $1", self.id
         )
         if key is None and QUEUE not in admission.limited:
             rows = await commands.claim(
-                self.session, SQL, self.me.id, {QUEUE: room}, [lane], min(room, 100)
+                self.session, self.me.id, {QUEUE: room}, [lane], min(room, 100)
             )
             return self.id in [row["id"] for row in rows]
         types = admission.types(QUEUE)
         wanted = Wanted(room, types, [lane], keys=[key] if key else (), share=10)
         bounds = admission.bounds(QUEUE)
-        claimed = await limits.claim(self.session, SQL, self.me.id, QUEUE, bounds, wanted)
+        claimed = await limits.claim(self.session, self.me.id, QUEUE, bounds, wanted)
         return self.id in [row["id"] for row in claimed.rows]
 
     async def _is_alone(self) -> bool:
         """Whether the worker runs a suspect alone: then its page ends before other claims."""
         return bool(
-            await self.session.fetchval(
+            await self.connection.fetchval(
                 "select exists (select from inboxd.leases where name = 'alone' and holder = $1)"
                 " or exists (select from inboxd.commands where worker_id = $1"
                 " and status = 'running' and alone_fence = fence)",
@@ -232,24 +236,24 @@ class World:
         if await self._is_alone():
             return False
         parts = await self.parts()
-        row = await self.session.fetchrow(
+        row = await self.connection.fetchrow(
             "select topic, position from inboxd.events where id = $1", self.id
         )
         assert row is not None
-        state = await self.session.fetchval(
+        state = await self.connection.fetchval(
             "select state from inboxd.workers where id = $1", self.me.id
         )
         if state != "running":
             return False
-        reader = HorizonReader(SQL, parts.metrics)
+        reader = HorizonReader(parts.metrics)
         await reader.read(self.session)
         await reader.read(self.session)
-        looked = await look(self.session, SQL, reader)
+        looked = await look(self.session, reader)
         if row["topic"] == "chunked":
             cursors = ChunkCursors(parts.controls)
             if not all(map(cursors.allows, parts.registry.chunks.values())):
                 return False
-            return bool(await chunks.open_lines(self.session, SQL, "chunked", [KEY], 10))
+            return bool(await chunks.open_lines(self.session, "chunked", [KEY], 10))
         source: Any = (
             SingleSource(parts) if row["topic"] == "lane" else SequentialSource(parts, reader)
         )
@@ -270,9 +274,9 @@ async def world_of(database: Database) -> AsyncIterator[World]:
             *(uuid4(), "w-1", "host", 1, "0", (TYPE,), (TYPE, ANOTHER), (), "same"),
             subscriptions=tuple(REGISTRY.subscriptions),
         )
-        await workers.join(session, SQL, me)
-        await topics.declare(session, SQL, REGISTRY.topics.values(), REGISTRY.subscriptions)
-        await breakers.declare(session, SQL, REGISTRY.breaker_uses)
+        await workers.join(session, me)
+        await topics.declare(session, REGISTRY.topics.values(), REGISTRY.subscriptions)
+        await breakers.declare(session, REGISTRY.breaker_uses)
         world = World(session, other, me)
         try:
             yield world

@@ -8,7 +8,7 @@ import anyio
 from inboxd.operations.bulk_runs import work_off
 from inboxd.store.pools import transact
 from tests.support.databases import Database
-from tests.support.rows import SQL, daemon_pool
+from tests.support.rows import daemon_pool
 
 _DUE = (
     "UPDATE inboxd.actions SET next_at = clock_timestamp() "
@@ -40,7 +40,7 @@ async def step(database: Database, times: int = 1) -> None:
     async with daemon_pool(database, 1) as pool:
         for _ in range(times):
             await database.execute(_DUE)
-            await work_off(partial(transact, pool), SQL)
+            await work_off(partial(transact, pool))
 
 
 def steps(database: Database, times: int = 1) -> None:

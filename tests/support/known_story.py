@@ -131,8 +131,8 @@ async def _settled(
 
 
 async def _unsettled(database: Database, story: KnownStory) -> None:
-    async with daemon_session(database) as connection:
-        worker = await join(connection)
+    async with daemon_session(database) as session:
+        worker = await join(session)
     rows: tuple[tuple[Any, ...], ...] = (
         ("running", "running", 0, 30, 40, None, worker),
         ("pending", "pending", 1, 35, None, (33,), None),

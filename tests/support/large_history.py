@@ -18,7 +18,7 @@ from inboxd.store import census
 from inboxd.store.census import DayCount
 from inboxd.store.wakeups import HotTable
 from tests.support.databases import Database
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 # Ten million rows have about a hundred rare ones.
 RARE = 100_003
@@ -84,12 +84,12 @@ async def fill(database: Database, table: HotTable, days: int, rows_a_day: int) 
 async def count_days(database: Database) -> None:
     """Take the census of all past days as the leader does, without its rests."""
     async with daemon_session(database) as session:
-        for day in await census.uncounted(session, SQL):
+        for day in await census.uncounted(session):
             if day.over:
-                began, found = await census.begin(session, SQL, day.part, day.parent), DayCount()
+                began, found = await census.begin(session, day.part, day.parent), DayCount()
                 for stretch in census.stretches(day):
-                    await census.count(session, SQL, day, stretch, found)
-                await census.end(session, SQL, day, began, found)
+                    await census.count(session, day, stretch, found)
+                await census.end(session, day, began, found)
 
 
 async def _fill_day(

@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 
 # Makes a session log the plans of its statements, also of those inside functions.
 TELL = """
@@ -27,18 +27,20 @@ set auto_explain.log_nested_statements = on;
 """
 
 
-async def told(connection: Connection, work: Awaitable[object]) -> list[dict[str, Any]]:
+async def told(session: Session, work: Awaitable[object]) -> list[dict[str, Any]]:
     """The nodes of all plans that ran for `work`; a plan's root has no "Parent Relationship"."""
     heard: list[str] = []
 
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
         heard.append(str(message.message))
 
-    await connection.execute(TELL)
-    connection.add_log_listener(hear)
+    await session.connection.execute(TELL)
+    session.connection.add_log_listener(hear)
     await work
-    await connection.execute("set auto_explain.log_min_duration = -1")  # the log is complete now
-    connection.remove_log_listener(hear)
+    await session.connection.execute(
+        "set auto_explain.log_min_duration = -1"
+    )  # the log is complete now
+    session.connection.remove_log_listener(hear)
     plans = [json.loads(text[text.index("{") :]) for text in heard if "plan:" in text]
     return [node for plan in plans for node in nodes_of(plan["Plan"])]
 

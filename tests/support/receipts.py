@@ -15,7 +15,7 @@ from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store import receipts
 from inboxd.store.receipts import Stored
 from tests.support.databases import Database
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 
 
 def received(type_: str = "bet.result", payload: object = None, **given: Any) -> ReceivedEvent:
@@ -50,11 +50,11 @@ def received_ago(days: int, *events: ReceivedEvent) -> Receipt:
 
 async def receive(database: Database, *page: Receipt) -> Sequence[Stored]:
     """Write requests, as a receiver does."""
-    async with daemon_session(database) as connection:
-        return await receipts.write(connection, SQL, page)
+    async with daemon_session(database) as session:
+        return await receipts.write(session, page)
 
 
 async def release(database: Database, source: str = "psp") -> list[int]:
     """Release the held receipts of a source; return the number in each page."""
-    async with daemon_session(database) as connection:
-        return [count async for count in receipts.release(connection, SQL, source)]
+    async with daemon_session(database) as session:
+        return [count async for count in receipts.release(session, source)]

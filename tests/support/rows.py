@@ -19,8 +19,9 @@ import orjson
 
 from inboxd.settings import Database as Settings
 from inboxd.store import workers
-from inboxd.store.connections import Connection, connect
+from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, open_pool
+from inboxd.store.session import Session, connect
 from inboxd.store.statements import Statements
 from tests.support.databases import Database
 from tests.support.verdicts import Violation
@@ -49,13 +50,13 @@ def settings_of(database: Database) -> Settings:
 
 
 @asynccontextmanager
-async def daemon_session(database: Database) -> AsyncIterator[Connection]:
-    """A connection as the daemon opens it."""
-    connection = await connect(settings_of(database), "test")
+async def daemon_session(database: Database) -> AsyncIterator[Session]:
+    """A session as the daemon opens it."""
+    session = await connect(settings_of(database), "test")
     try:
-        yield connection
+        yield session
     finally:
-        connection.terminate()
+        session.connection.terminate()
 
 
 @asynccontextmanager
@@ -65,10 +66,10 @@ async def daemon_pool(database: Database, size: int = 4) -> AsyncIterator[Pool]:
         yield pool
 
 
-async def join(connection: Connection, name: str = "test") -> UUID:
+async def join(session: Session, name: str = "test") -> UUID:
     """Join as a worker, without a process; return the worker's id."""
     me = workers.WorkerIdentity(uuid4(), name, "host", 1, "0", (), (), (), "same")
-    await workers.join(connection, SQL, me)
+    await workers.join(session, me)
     return me.id
 
 

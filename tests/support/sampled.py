@@ -6,26 +6,25 @@ In a test: `counts = await counted(connection)`.
 from datetime import timedelta
 
 from inboxd.store import samples
-from inboxd.store.connections import Connection
 from inboxd.store.samples import CountedTo, Counts, Sample
+from inboxd.store.session import Session
 from tests.support.databases import Database
-from tests.support.rows import SQL
 
 LIMIT = timedelta(seconds=10)
 
 
-async def counted(connection: Connection, to: CountedTo = samples.FAR) -> Counts:
+async def counted(session: Session, to: CountedTo = samples.FAR) -> Counts:
     """The counts of this moment."""
-    async with connection.transaction():
-        return (await samples.count(connection, SQL, {}, to, LIMIT)).counts
+    async with session.transaction():
+        return (await samples.count(session, {}, to, LIMIT)).counts
 
 
-async def take(connection: Connection, newer_by: float = 0.0) -> tuple[Sample, bool]:
+async def take(session: Session, newer_by: float = 0.0) -> tuple[Sample, bool]:
     """Take a sample; also return whether it was written."""
-    async with connection.transaction():
-        sample = await samples.count(connection, SQL, {}, samples.FAR, LIMIT)
+    async with session.transaction():
+        sample = await samples.count(session, {}, samples.FAR, LIMIT)
         newer = timedelta(seconds=newer_by)
-        return sample, await samples.write(connection, SQL, sample, newer)
+        return sample, await samples.write(session, sample, newer)
 
 
 async def is_sampled(database: Database) -> bool:

@@ -1,13 +1,11 @@
 """Actions from the screens: confirmation, execution, and protection against repeated forms.
 
-Promises: an action needs its role, which is checked before anything is read, and the rights of the
-database role; a form counts once in this process, and in another the state that it was shown for
-has changed by then. An error is a page with a sentence and a way back; an invalid input is asked
-for again, with the input kept and the state read again. An action is done completely or not at all,
-except an erasure, which reports how far it came. A secret that an action made is only in the answer
-to its form.
-Known limit: an action that runs out of time may have been done; its page says to check first.
-*See:* `actions/`, which has the actions; `writing.py`, which opens their sessions.
+Promises: an action needs its role, which is checked before anything is read; a form counts once in
+this process, and in another the state that it was shown for has changed by then; an invalid input
+is asked for again, with the input kept and the state read again; an action is done completely or
+not at all, except an erasure, which reports how far it came; a secret that an action made is only
+in the answer to its form. Known limit: an action that runs out of time may have been done; its page
+says to check first.
 """
 
 from collections import OrderedDict
@@ -55,17 +53,12 @@ Show = Callable[[Request, ScreenPage, Visitor | None, HTTPStatus], Response]
 
 
 class FormsOnce:
-    """The uuids of the forms that this process has received."""
-
     def __init__(self) -> None:
         self._sent: OrderedDict[UUID, None] = OrderedDict()
 
     @contextmanager
     def taken(self, once: UUID) -> Iterator[Callable[[], object]]:
-        """Let a form count once; after a failure, or a call of the result, it may be sent again.
-
-        Raises Conflict, if the form has counted already.
-        """
+        """After a failure, or a call of the result, the form may be sent again. Raises Conflict."""
         if once in self._sent:
             raise Conflict(
                 "this form was confirmed before, so nothing more was done: open the page again to "
@@ -82,8 +75,6 @@ class FormsOnce:
 
 
 class ScreenActing:
-    """The actions of one process."""
-
     def __init__(
         self,
         settings: Settings,
@@ -91,7 +82,7 @@ class ScreenActing:
         show: Show,
         spool: HostSpool | None = None,
     ) -> None:
-        """show: draws a page that needs no database. spool: of this host, if there is one."""
+        """show: draws a page that needs no database."""
         self._settings, self._access, self._show = settings, access, show
         self._spool = spool
         self._writing = Writing(settings)
@@ -99,13 +90,13 @@ class ScreenActing:
         self.told = ToldSentences(settings.admin)
 
     async def why_not(self, visitor: Visitor) -> ReadOnlyReason | None:
-        """Why an operator cannot act now; None: actions are possible, or the role is too low."""
+        """None: actions are possible, or the role is too low."""
         return await self._writing.why_not() if visitor.may(Role.OPERATOR) else None
 
     def answers(
         self, on_done: Callable[[], None]
     ) -> Iterator[tuple[str, Callable[[Request], Awaitable[Response]]]]:
-        """Each path with its answer to GET and POST. on_done: called after each action."""
+        """Each path answers GET and POST. on_done: called after each action."""
         for action in ACTIONS:
             yield action.path, self._answering(action, on_done)
 
@@ -140,7 +131,6 @@ class ScreenActing:
         again: ActionVisit | None = None,
         refused: str | None = None,
     ) -> Response:
-        """The confirmation. again: a visit whose input is kept. refused: why it was refused."""
         async with self._writing.session() as session:
             await self._refuse(session, action)
             visit = ActionVisit(
@@ -221,7 +211,6 @@ class ScreenActing:
 
 
 def actions_for(visitor: Visitor | None, *, frozen: bool) -> frozenset[str]:
-    """The paths of the actions that a visitor is offered."""
     if visitor is None or frozen:
         return frozenset()
     limited = visitor.tenants is not None
@@ -233,7 +222,6 @@ def actions_for(visitor: Visitor | None, *, frozen: bool) -> frozenset[str]:
 
 
 def _check_role(visitor: Visitor, action: ScreenAction) -> None:
-    """Raise RequestRefused, unless the visitor may do the action."""
     if not action.for_tenants:
         refuse_certain_tenants(visitor)
     if not visitor.may(action.role):
@@ -270,7 +258,7 @@ def _page(
     *,
     has_changed: bool,
 ) -> ScreenPage:
-    """The confirmation. has_changed: the state is not the one that the sent form had."""
+    """has_changed: the state is not the one that the sent form had."""
     shown = {
         "question": question,
         "once": visit.once,

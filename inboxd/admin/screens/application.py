@@ -4,9 +4,7 @@ Promises: a page needs its role, and a visitor of certain tenants only sees page
 contents (`?payload=1`) need the role reader and, if the settings ask for it, an audit entry that is
 written first; pages of other sites change nothing; every answer has headers against foreign
 scripts, frames and caches; a page is read within a time limit; an error is a page with a sentence,
-never a stack trace; the visitor chooses the form (HTML, JSON, for some pages a text).
-*See:* `screen.py`, the description of a page; `written.py`, its forms; `access/`, visitors;
-`acting.py`, actions; `admin/revealing.py`, the audit of viewed contents.
+never a stack trace.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -54,7 +52,7 @@ from inboxd.admin.screens.whole_inbox import refuse_certain_tenants
 from inboxd.errors import InboxdError
 from inboxd.operations import ReadOnlyReason, Tenants
 from inboxd.settings import Settings
-from inboxd.store.session import Looks
+from inboxd.store.operator_sessions import Looks
 from inboxd.store.statements import NotedStatements
 from inboxd.telemetry.logs import get_logger
 
@@ -246,7 +244,7 @@ class Screens:
         visitor: Visitor,
         frozen: ReadOnlyReason | None,
     ) -> Response:
-        """The whole page; for an open page, its new content, or nothing if that is unchanged."""
+        """An open page gets its new content, or nothing if that is unchanged."""
         page = reading.page
         assert isinstance(page, ScreenPage)  # noqa: S101 - the caller handles Elsewhere
         kept = tuple(views.views_of(request, _path(request)))
@@ -305,7 +303,7 @@ class Screens:
         revision: str | None = None,
         age: float = 0.0,
     ) -> str:
-        """The content with its frame. revision: None, if the page does not refresh itself."""
+        """revision: None, if the page does not refresh itself."""
         title, begin, main = content.partition(_MAIN)
         preferences, seen = preferences_of(request), self._snapshot.last
         values: Mapping[str, Any] = {
@@ -327,7 +325,7 @@ class Screens:
         ).lstrip()
 
     def _inbox(self) -> dict[str, Any]:
-        """The label of this inbox, so that no operator takes it for another."""
+        """The label keeps operators from taking it for another inbox."""
         return {"label": self._settings.admin.label, "colour": self._settings.admin.colour}
 
     def _place(self, request: Request, visitor: Visitor | None) -> dict[str, Any]:
@@ -354,7 +352,6 @@ class Screens:
     def _to_somebody(
         self, request: Request, page: ScreenPage, visitor: Visitor | None, status: HTTPStatus
     ) -> Response:
-        """A page that needs no database."""
         content, whole = self._content(request, page, visitor), _REVISION not in request.headers
         if whole:
             content = self._whole(request, content, visitor)
@@ -365,7 +362,6 @@ class Screens:
         return response
 
     async def _views(self, request: Request) -> Response:
-        """The views that the browser keeps, for any visitor."""
         visitor = await self._access.visitor(request)
         if isinstance(visitor, Response):
             return visitor
@@ -396,23 +392,20 @@ def _check_role(visitor: Visitor, screen: Screen, request: Request) -> None:
 
 
 def _is_limited(visitor: Visitor | None) -> bool:
-    """Whether the visitor may see rows of certain tenants alone."""
     return visitor is not None and visitor.tenants is not None
 
 
 def _reveals(request: Request) -> bool:
-    """Whether a request asks for contents."""
     return any(any(request.query_params.getlist(name)) for name in _REVEALING)
 
 
 def _target(request: Request) -> str:
-    """The target of a path in the audit: `events 4711`."""
+    """The target in the audit: `events 4711`."""
     path = request.url.path.removeprefix(_prefix(request)).removesuffix(".json")
     return path.strip("/").replace("/", " ")
 
 
 def _path(request: Request) -> str:
-    """The path without the prefix."""
     return request.url.path.removeprefix(_prefix(request)) or "/"
 
 

@@ -1,8 +1,4 @@
-"""The static files: style, script, icon.
-
-Owns `static/`. Promises that a file's address changes with its content, so that a browser loads
-each once.
-"""
+"""The static files; an address changes with its content, so that a browser loads each once."""
 
 import hashlib
 from dataclasses import dataclass
@@ -33,8 +29,6 @@ class _File:
 
 
 class StaticFiles:
-    """All static files, read once."""
-
     PATH: Final = "/static/{digest}/{name}"
 
     def __init__(self) -> None:
@@ -46,11 +40,10 @@ class StaticFiles:
         }
 
     def path(self, name: str) -> str:
-        """The address of a file, which has its digest."""
         return self.PATH.format(digest=self._files[name].digest, name=name)
 
     async def answer(self, request: Request) -> Response:
-        """The file; the browser does not keep it under the digest of another release."""
+        """The browser does not keep it under the digest of another release."""
         file = self._files.get(request.path_params["name"])
         if file is None:
             raise HTTPException(404)

@@ -1,8 +1,6 @@
 """The bars of a waterfall as SVG: one for each row, all over the same time.
 
-Promises that each row has the numbers of its bar as text, too; that nothing is styled inline; and
-that a stretch is always drawn wide enough to be seen.
-*See:* `model/story_times.py`, for the times; `charts.py`, for other charts.
+Promises: the page has the numbers as text, too; a stretch is always wide enough to be seen.
 """
 
 from collections.abc import Callable
@@ -30,7 +28,6 @@ _WORDS: Final[dict[How, str]] = {
 
 
 def bar(row: PlacedRow, fall: Waterfall, say: Callable[..., str]) -> Markup:
-    """Draw the stretches of a row's time, with its failed attempts and replays as ticks."""
     drawn = Markup().join(
         Markup('<line class="grid" x1="{x}" x2="{x}" y1="0" y2="{h}"/>').format(
             x=_WIDTH * quarter / 4, h=_HEIGHT
@@ -87,6 +84,6 @@ def _tick(at: datetime, look: str, told: str, fall: Waterfall) -> Markup:
 
 
 def _place(at: datetime, fall: Waterfall) -> float:
-    """The horizontal place of an instant; one outside of the drawn time is at the edge."""
+    """An instant outside of the drawn time is at the edge."""
     share = (at - fall.since).total_seconds() / fall.seconds if fall.seconds else 0.0
     return _WIDTH * min(max(share, 0.0), 1.0)

@@ -1,9 +1,8 @@
 """Charts as SVG, drawn on the server, so that they work without a script and in print.
 
-Promises that each chart has a title for screen readers, and its page the numbers as a table or a
-legend; that nothing is styled inline, which the headers forbid: `screens.css` has the colours
-(`hue-1` to `hue-8`, `good`, `bad`, `busy`, `wait`, `idle`); and that the size of a drawing is
-bounded by its input.
+Promises: a chart has a title for screen readers, and its page the numbers; nothing is styled
+inline, which the headers forbid: `screens.css` has the colours (`hue-1` to `hue-8`, `good`, `bad`,
+`busy`, `wait`, `idle`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +26,7 @@ _LEAST_SHARE: Final = 0.004
 class Curve:
     """One line of a chart. look: its colour, and `dashed`. values: None is unknown.
 
-    rows: the filter, besides the time, for the rows that a value counts; None: it counts no rows.
-    of: the part of each value that is in each list (events, commands).
+    rows: the filter for the rows that a value counts; None: none. of: its part in each list.
     """
 
     title: str
@@ -41,8 +39,6 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One part of a donut or bar. href: the path of its rows."""
-
     title: str
     look: str
     value: float
@@ -50,7 +46,7 @@ class Slice:
 
 
 def ceiling(largest: float) -> float:
-    """The next round number, at which the scale of a chart ends."""
+    """The scale of a chart ends at this round number."""
     if largest <= 0:
         return 1
     size = 10.0 ** floor(log10(largest))
@@ -73,12 +69,9 @@ def plot(
     links: Sequence[str | None] = (),
     marks: Sequence[DrawnMarker] = (),
 ) -> Markup:
-    """Draw curves over the same steps, on a scale from 0. It fills the width of its place.
+    """points: the tooltip of each step. links: the address of each step's rows; None: none.
 
-    points: the tooltip of each step. links: the address of each step's rows; None: it has none.
-    marks: dashed lines with tooltips, which the page lists as well.
-
-    Links are for the pointer alone: keyboards and screen readers use those of the table of numbers.
+    Links are for the pointer: keyboards and screen readers use those of the table of numbers.
     """
     top = top_of(curves)
     drawn = Markup().join(
@@ -107,12 +100,11 @@ def plot(
 
 
 def ended(curves: Sequence[Curve]) -> list[Curve]:
-    """The curves without the last step: it is not over, and would look like a fall."""
+    """The last step is not over, and would look like a fall."""
     return [replace(curve, values=curve.values[:-1]) for curve in curves]
 
 
 def top_of(curves: Sequence[Curve]) -> float:
-    """The number at which the scale of a plot ends."""
     known = (value for curve in curves for value in curve.values if value is not None)
     return ceiling(max(known, default=0))
 
@@ -137,7 +129,7 @@ def _curve(curve: Curve, top: float) -> Markup:
 
 
 def _path(run: Sequence[tuple[float, float]]) -> str:
-    """The path of a run; a single point becomes a short dash, so that it is visible."""
+    """A single point becomes a short dash, so that it is visible."""
     points = run if len(run) > 1 else [run[0], (run[0][0] + 1, run[0][1])]
     return " L".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
@@ -151,7 +143,7 @@ def _point(text: str, at: int, points: int) -> Markup:
 
 
 def _mark(mark: DrawnMarker) -> Markup:
-    """A line with a flag at its top, which is easier to hit with the pointer."""
+    """The flag at its top is easier to hit with the pointer."""
     at = mark.place * _WIDTH
     return Markup(
         '<g class="marker {}"><title>{}</title><line x1="{x:.1f}" x2="{x:.1f}" y2="{}"/>'
@@ -160,7 +152,6 @@ def _mark(mark: DrawnMarker) -> Markup:
 
 
 def spark(title: str, values: Sequence[Number], look: str = "busy") -> Markup:
-    """A small line without numbers, for a row of a table."""
     width, height = _SPARK
     known = [value for value in values if value is not None]
     if not known:
@@ -182,10 +173,7 @@ def _unchanged(path: str) -> str:
 
 
 def donut(title: str, slices: Sequence[Slice], url: Callable[[str], str] = _unchanged) -> Markup:
-    """Parts of a whole, clockwise from the top; parts that are too small to see are left out.
-
-    url: makes an address of a path. As in a plot, links are for the pointer alone.
-    """
+    """Parts that are too small to see are left out. Links are for the pointer alone."""
     whole = sum(each.value for each in slices)
     drawn, begin = Markup(), 0.0
     for each in slices:
@@ -209,14 +197,14 @@ def _linked(link: str | None, drawn: Markup) -> Markup:
 
 
 def _named(title: str, slices: Sequence[Slice]) -> Markup:
-    """The attributes for screen readers: a title; with links, they read the legend instead."""
+    """A title; with links, screen readers read the legend instead."""
     if any(each.href is not None for each in slices):
         return Markup('aria-hidden="true"')
     return Markup('role="img" aria-label="{}"').format(title)
 
 
 def _arc(each: Slice, begin: float, share: float) -> Markup:
-    """One slice; never quite the whole circle, since an arc with equal ends is not drawn."""
+    """Never quite the whole circle: an arc with equal ends is not drawn."""
     end = begin + min(share, 0.9999)
     (x0, y0), (x1, y1) = _on_circle(begin), _on_circle(end)
     return Markup(
@@ -238,7 +226,6 @@ def bar(
     whole: float | None = None,
     url: Callable[[str], str] = _unchanged,
 ) -> Markup:
-    """Parts of a whole side by side, such as the members of a batch by status."""
     most = whole or sum(each.value for each in parts)
     drawn, left = Markup(), 0.0
     for each in parts:

@@ -1,7 +1,4 @@
-"""The formats of values on a page: times, durations, numbers, sizes.
-
-Promises that a time is marked up with its instant in UTC, which the script may show in local time.
-"""
+"""The formats of values on a page; a time has its instant in UTC, which the script may localize."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +15,7 @@ NOTHING = "\N{EN DASH}"
 
 
 def time(value: datetime | str | None) -> Markup | str:
-    """An instant, in UTC, to the second."""
+    """It is exact to the second, in UTC."""
     if value is None:
         return NOTHING
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -28,14 +25,12 @@ def time(value: datetime | str | None) -> Markup | str:
 
 
 def clock(value: datetime) -> Markup:
-    """Hour and minute of an instant, in UTC."""
     at = value.astimezone(UTC)
     exact = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Markup('<time class="clock" datetime="{}">{}</time>').format(exact, f"{at:%H:%M} UTC")
 
 
 def dated(value: datetime) -> Markup:
-    """Day, hour and minute of an instant, in UTC."""
     at = value.astimezone(UTC)
     exact = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Markup('<time class="dated" datetime="{}">{}</time>').format(
@@ -49,10 +44,7 @@ def moment(value: datetime) -> str:
 
 
 def in_utc(text: str) -> str:
-    """Add UTC to a time without a zone, since the command line would read it as local.
-
-    Other texts, such as "2h", are returned unchanged.
-    """
+    """The command line would read a time without a zone as local; "2h" stays as it is."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -61,7 +53,7 @@ def in_utc(text: str) -> str:
 
 
 def age(value: timedelta | float | None) -> Markup | str:
-    """An age at the time of reading, which the script lets grow."""
+    """The script lets the age grow."""
     if value is None:
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -69,14 +61,14 @@ def age(value: timedelta | float | None) -> Markup | str:
 
 
 def duration(value: timedelta | float | None) -> str:
-    """A duration, such as "8m4s". value: in seconds."""
+    """Such as "8m4s". value: in seconds."""
     if value is None:
         return NOTHING
     return span(value.total_seconds() if isinstance(value, timedelta) else value)
 
 
 def milliseconds(value: timedelta | float | None) -> str:
-    """A duration in milliseconds: "1,204 ms". value: in seconds."""
+    """Such as "1,204 ms". value: in seconds."""
     if value is None:
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -94,17 +86,15 @@ def number(value: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A percentage: "12 %"; a dash if the whole is 0."""
+    """Such as "12 %"; a dash if the whole is 0."""
     return f"{100 * part / whole:.0f} %" if whole else NOTHING
 
 
 def path_part(value: object) -> str:
-    """A value as one segment of a path, with all its special characters quoted."""
     return quote(str(value), safe="")
 
 
 def shell(value: str) -> str:
-    """A word for a command line, quoted if necessary."""
     return quoted(value)
 
 
@@ -114,14 +104,14 @@ def pointer(path: Sequence[str]) -> str:
 
 
 def plain_json(value: object) -> str:
-    """A JSON value on one line; a list of texts is joined with commas."""
+    """A list of texts is joined with commas."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ", ".join(value)
     return orjson.dumps(value, default=str).decode()
 
 
 def open_parts(text: str) -> list[tuple[str, str | None]]:
-    """The pieces of a text, each with the name of the placeholder after it, if there is one."""
+    """Each piece has the name of the placeholder after it, if there is one."""
     return [(literal, name) for literal, name, _, _ in Formatter().parse(text)]
 
 

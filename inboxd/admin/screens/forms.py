@@ -1,7 +1,4 @@
-"""Reads the forms of the screens.
-
-Promises that no more of a body is read than allowed, and that any other body is refused.
-"""
+"""Reads the forms of the screens, up to a size, and refuses all other bodies."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -13,7 +10,7 @@ from inboxd.admin.answers import RequestRefused
 
 
 async def read_form(request: Request, most_bytes: int, most_fields: int) -> Mapping[str, str]:
-    """The first value of each field that has one. Raises RequestRefused."""
+    """The first value of each field counts. Raises RequestRefused."""
     body = bytearray()
     async for part in request.stream():
         body += part

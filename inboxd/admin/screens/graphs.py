@@ -1,8 +1,6 @@
 """The steps of a workflow as SVG: nodes with their state, and arrows for their conditions.
 
-Promises that the page of a drawing has the steps as a table, too; that nothing is styled inline;
-and that no name is wider than its node.
-*See:* `model/step_graph.py`, which places the nodes.
+Promises that the page has the steps as a table, and that no name is wider than its node.
 """
 
 from collections.abc import Callable
@@ -21,7 +19,7 @@ _LONGEST: Final = 21
 
 
 def drawing(graph: StepGraph, href: Callable[[StepNode], str], say: Callable[..., str]) -> Markup:
-    """The whole drawing. href: gives the address of a node; a folded node has that of its list."""
+    """href: gives the address of a node; a folded node has that of its list."""
     width = graph.across * (_WIDTH + _BESIDE) - _BESIDE + 2 * _EDGE
     height = graph.lines * (_HEIGHT + _BELOW) - _BELOW + 2 * _EDGE
     corners = [_corner(node, width) for node in graph.nodes]
@@ -38,7 +36,6 @@ def drawing(graph: StepGraph, href: Callable[[StepNode], str], say: Callable[...
 
 
 def _corner(node: StepNode, width: int) -> tuple[int, int]:
-    """The upper left corner of a node; lines of nodes are centred."""
     left = width / 2 + node.place * (_WIDTH + _BESIDE) + _BESIDE / 2
     return round(left), _EDGE + node.line * (_HEIGHT + _BELOW)
 

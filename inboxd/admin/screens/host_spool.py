@@ -1,8 +1,6 @@
 """The interface of pages and actions to the spool of this host.
 
-Promises that its files are read in threads, and at most what a page shows. A process without a
-spool passes None; its pages name the host to go to.
-*See:* `inboxd/daemon/hosted_spool.py`, which implements it; `actions/spools.py`, which acts.
+Its files are read in threads. A process without a spool passes None.
 """
 
 from collections.abc import Mapping
@@ -30,17 +28,13 @@ class HostSpool(Protocol):
     async def drain(
         self, session: Session, within: float, *, actor: str, reason: str | None
     ) -> tuple[int, int, bool]:
-        """Drain the spool for at most `within` seconds.
+        """Return the numbers of receipts drained and set apart, and whether nothing was left.
 
-        Returns the numbers of receipts drained and set apart, and whether nothing was left. Raises
-        Conflict, DatabaseError.
+        within: seconds. Raises Conflict, DatabaseError.
         """
 
     async def insert(self, session: Session, name: str, *, actor: str, reason: str | None) -> str:
-        """Write a receipt set apart to the database; returns the outcome.
-
-        Raises NotFound, Conflict.
-        """
+        """Return the outcome. Raises NotFound, Conflict."""
 
     async def discard(self, session: Session, name: str, *, actor: str, reason: str | None) -> None:
         """Remove a receipt set apart. Raises NotFound, Conflict."""
@@ -48,8 +42,4 @@ class HostSpool(Protocol):
     async def discard_folder(
         self, session: Session, name: str, seen: tuple[int, int], *, actor: str, reason: str | None
     ) -> int:
-        """Remove a folder; returns how many receipts waited in it.
-
-        seen: the numbers of receipts waiting and set apart; others raise Conflict. Raises NotFound,
-        too.
-        """
+        """seen: numbers waiting and set apart; others raise Conflict. Raises NotFound, too."""

@@ -1,8 +1,6 @@
 """The last hour, minute by minute: rows arrived, done, failed and waiting, in all and by lane.
 
-Promises three statements, whatever the number of rows. Known limit: arrived and waiting rows are
-known only for minutes in which a sample was taken.
-*See:* `store/statistics.py`, `store/samples.py`; `charts.py`, which draws it.
+Known limit: arrived and waiting rows are known only for minutes with a sample.
 """
 
 from collections.abc import Sequence
@@ -20,10 +18,9 @@ _MINUTE: Final = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class Hour:
-    """The figures of an hour. Each list has a number for each of `minutes`; None: unknown.
+    """Each list has a number for each of `minutes`; None: unknown.
 
-    parts: `done`, `failed` and `waiting` of events and of commands.
-    lanes: waiting rows by kind, topic or queue, and type.
+    parts: of events and of commands. lanes: waiting rows by kind, topic or queue, and type.
     """
 
     minutes: list[datetime]
@@ -35,12 +32,11 @@ class Hour:
     lanes: dict[tuple[str, str, str], list[int | None]] = field(default_factory=dict)
 
     def of(self, what: str) -> dict[str, list[float | None]]:
-        """A figure by table, events and commands."""
         return {table: self.parts[what, table] for table in TABLES}
 
 
 async def last_hour(session: Session, now: datetime) -> Hour:
-    """The last 60 whole minutes: the current one is left out, since it would look like a fall."""
+    """The current minute is left out, since it would look like a fall."""
     end = now.replace(second=0, microsecond=0)
     since = end - MINUTES * _MINUTE
     hour = Hour([since + n * _MINUTE for n in range(MINUTES)])
@@ -54,7 +50,7 @@ async def last_hour(session: Session, now: datetime) -> Hour:
 async def _add_done(session: Session, hour: Hour, end: datetime) -> None:
     parts = {(what, table): [0] * MINUTES for what in ("done", "failed") for table in TABLES}
     for each in await statistics.read(
-        *(session.connection, session.sql, "minutes", hour.minutes[0], end), apart=("at", "kind")
+        *(session, "minutes", hour.minutes[0], end), apart=("at", "kind")
     ):
         place, table = _place(hour, each.at), f"{each.kind}s"
         parts["done", table][place] += each.outcome("succeeded")
@@ -78,7 +74,7 @@ async def _add_samples(session: Session, hour: Hour, end: datetime) -> None:
 
 
 def _add_lane(hour: Hour, row: dict[str, Any]) -> None:
-    """Add the hour of a lane; minutes without a sample at its end are missing in the row."""
+    """Minutes without a sample at its end are missing in the row."""
     lane = hour.lanes.setdefault((row["kind"], row["place"], row["type"]), [None] * MINUTES)
     for minute, waiting in enumerate(row["waiting"]):
         place = (row["hour"] + minute * _MINUTE - hour.minutes[0]) // _MINUTE
@@ -92,6 +88,5 @@ def _place(hour: Hour, at: datetime | None) -> int:
 
 
 def rate(values: Sequence[float | None]) -> float | None:
-    """The mean per minute of the known values."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

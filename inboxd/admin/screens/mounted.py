@@ -2,8 +2,8 @@
 
 Promises: the application identifies the visitor of each request; the prefix is the path at which it
 mounts the screens; connections are opened when they are first needed, at most three to read and one
-for each action, and closed at the end of an `async with` or of a lifespan.
-Known limit: an instance belongs to the event loop of its first request.
+for each action, and closed at the end of an `async with` or of a lifespan. Known limit: an instance
+belongs to the event loop of its first request.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from inboxd.admin.screens.application import SESSIONS, STATEMENT_TIMEOUT, Screen
 from inboxd.admin.screens.pages import SCREENS
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.settings import Settings
-from inboxd.store.session import open_looks
+from inboxd.store.operator_sessions import open_looks
 
 __all__ = ["Authenticate", "MountedScreens", "Role", "Visitor"]
 

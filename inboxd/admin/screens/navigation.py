@@ -1,7 +1,4 @@
-"""The navigation: links to pages, in groups.
-
-Promises that each link has a page.
-"""
+"""The navigation: links to pages, in groups; each link has a page."""
 
 from collections.abc import Collection
 from typing import Final, NamedTuple
@@ -60,6 +57,5 @@ GROUPS: Final[tuple[tuple[str, tuple[PageLink, ...]], ...]] = (
 
 
 def navigation(paths: Collection[str]) -> list[tuple[str, list[PageLink]]]:
-    """The groups, without links to other paths than these."""
     there = [(title, [each for each in group if each.path in paths]) for title, group in GROUPS]
     return [(title, group) for title, group in there if group]

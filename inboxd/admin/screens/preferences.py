@@ -1,7 +1,6 @@
-"""The visitor's choices of language, theme, density, times and keys.
+"""The visitor's choices of language, theme, density, times and keys, in five cookies.
 
-Owns five cookies. Promises that none of them affects what a visitor may see, so that a plain link
-or form can set them; and that only known values are used, whatever a browser sends.
+Promises that none affects what a visitor may see: a plain link or form can set them.
 """
 
 from dataclasses import dataclass, fields
@@ -25,11 +24,7 @@ _YEAR_SECONDS: Final = 31_536_000
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """The choices of a visitor; the default is the first value of each.
-
-    density: the space in tables and between parts. times: how the script shows them; without a
-    script they are UTC. keys: whether shortcuts of single keys are on.
-    """
+    """The default is the first value of each. Without a script, times are in UTC."""
 
     language: str
     theme: str
@@ -39,7 +34,7 @@ class Preferences:
 
 
 def preferences_of(request: Request) -> Preferences:
-    """The values of the cookies; without one for the language, the browser's preferred language."""
+    """Without a cookie for the language, use the browser's preferred one."""
     chosen = {name: request.cookies.get(f"inboxd_{name}") for name in _CHOICES}
     if chosen["language"] not in LANGUAGES:
         chosen["language"] = _asked_for(request.headers.get("accept-language", ""))
@@ -52,7 +47,7 @@ def preferences_of(request: Request) -> Preferences:
 
 
 async def keep(request: Request) -> Response:
-    """Set cookies from the query, and redirect to the page that the visitor came from."""
+    """Redirect to the page that the visitor came from."""
     prefix = str(request.scope.get("root_path", "")).rstrip("/")
     answer = RedirectResponse(
         f"{prefix}{_local(request.query_params.get('back', '/'))}",
@@ -74,7 +69,7 @@ async def keep(request: Request) -> Response:
 
 
 def _local(path: str) -> str:
-    """The path, if it is on this host and valid in a header; else the first page."""
+    """The path must be on this host and valid in a header; else the first page."""
     if not path.startswith("/") or path.startswith(("//", "/\\")) or not path.isprintable():
         return "/"
     return path

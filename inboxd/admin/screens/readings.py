@@ -1,14 +1,11 @@
 """Shared readings of pages: many visitors of a page cost no more than one.
 
-Owns the last reading of each open page, with its HTML. Promises: a visitor who opens a page gets a
-reading that began after the request; all who ask before it begins share it. An open page gets a
-shared reading that is at most `_FRESH_SECONDS` old, or `_UNCHANGED_SECONDS` if the overview has not
-changed since. A page is read by one request at a time; a visitor who opens it waits for another's
-reading at most `_PATIENCE_SECONDS`, then reads it too. While the database is away, the last reading
-of a page stays. Visitors with different rights never share a reading. Readings are bounded in
-number and in bytes; the least recently used goes first.
-Known limit: a change that alters no number of the overview is seen `_UNCHANGED_SECONDS` later.
-*See:* `snapshot.py`, which detects changes.
+Promises: a visitor who opens a page gets a reading that began after the request, and waits for
+another's at most `_PATIENCE_SECONDS`. An open page gets a shared reading that is at most
+`_FRESH_SECONDS` old, or `_UNCHANGED_SECONDS` if the overview has not changed since. While the
+database is away, the last reading of a page stays. Visitors with different rights never share a
+reading. Readings are bounded in number and in bytes; the least recently used goes first. Known
+limit: a change that alters no number of the overview is seen `_UNCHANGED_SECONDS` later.
 """
 
 import hashlib
@@ -36,7 +33,7 @@ _MOST_LOOKS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class DrawnPage:
-    """A page as HTML. revision: a digest of the HTML. bytes: its size in memory."""
+    """revision: a digest of the HTML. bytes: its size in memory."""
 
     html: str
     revision: str
@@ -45,7 +42,7 @@ class DrawnPage:
 
 @dataclass(slots=True)
 class ReadPage:
-    """A reading. revision: that of the overview then. read_at: by the monotonic clock."""
+    """revision: that of the overview then. read_at: by the monotonic clock."""
 
     page: ScreenPage | Elsewhere
     revision: str
@@ -54,7 +51,7 @@ class ReadPage:
 
     @property
     def bytes(self) -> int:
-        """Its estimated size: that of its drawings, and of its data as much as the largest."""
+        """It is an estimate: the data count as much as the largest drawing."""
         sizes = [each.bytes for each in self._drawn.values()]
         return sum(sizes) + max(sizes, default=0)
 
@@ -64,7 +61,6 @@ class ReadPage:
         return monotonic() - self.read_at
 
     def drawn(self, look: Hashable, draw: Callable[[], str]) -> DrawnPage:
-        """The drawing for a look (language, prefix and so on), made once."""
         if look not in self._drawn:
             if len(self._drawn) >= _MOST_LOOKS:
                 self._drawn.clear()
@@ -76,7 +72,7 @@ class ReadPage:
 
 @dataclass(slots=True)
 class _Place:
-    """The last reading of a page. begun, ended: numbers of the newest that has begun, or ended."""
+    """begun, ended: numbers of the newest reading that has begun, or ended."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     reading: ReadPage | None = None
@@ -85,15 +81,13 @@ class _Place:
 
 
 class Readings:
-    """The readings of one process."""
-
     def __init__(self) -> None:
         self._places: OrderedDict[Hashable, _Place] = OrderedDict()
 
     async def opened(
         self, of: Hashable, seen: Seen, read: Callable[[], Awaitable[ScreenPage | Elsewhere]]
     ) -> ReadPage:
-        """A new reading, for a page that is opened; without database the last, if there is one."""
+        """Without the database, return the last reading, if there is one."""
         place = self._place(of)
         known, first = place.begun, False
         with anyio.move_on_after(_PATIENCE_SECONDS):
@@ -110,7 +104,6 @@ class Readings:
     async def kept(
         self, of: Hashable, seen: Seen, read: Callable[[], Awaitable[ScreenPage | Elsewhere]]
     ) -> ReadPage:
-        """The shared reading, for an open page; it is renewed if it is too old."""
         place = self._place(of)
         async with place.lock:
             held = place.reading
@@ -136,7 +129,6 @@ class Readings:
 async def _read(
     place: _Place, seen: Seen, read: Callable[[], Awaitable[ScreenPage | Elsewhere]]
 ) -> ReadPage:
-    """Read the page for all waiting requests."""
     place.begun += 1
     number = place.begun
     try:

@@ -1,9 +1,8 @@
 """Renders a page as HTML: templates, the texts of a language, and the formats of values.
 
-Owns the environment of the templates. Promises that every value is escaped, that a missing value is
-an error, and that every address begins with the screens' prefix.
-Known limits: texts are written in English; a text that a catalogue (`texts/LANGUAGE.toml`) lacks
-stays English, and so do sentences that operations write: refusals, notes, the doctor's findings.
+Promises that every value is escaped, that a missing value is an error, and that every address
+begins with the prefix. Known limits: a text that a catalogue (`texts/LANGUAGE.toml`) lacks stays
+English, and so do sentences that operations write: refusals, notes, the doctor's findings.
 """
 
 import tomllib
@@ -23,7 +22,7 @@ LANGUAGES = ("en", "pt-BR")
 
 
 class Renderer:
-    """Renders templates; each is read when it is first needed."""
+    """Each template is read when it is first needed."""
 
     def __init__(self) -> None:
         self._templates = Environment(
@@ -39,14 +38,14 @@ class Renderer:
         self._templates.globals |= {"states": states}
 
     def html(self, template: str, language: str, prefix: str, values: Mapping[str, Any]) -> str:
-        """Render a template. prefix: of every path, without a slash at its end."""
+        """prefix: of every path, without a slash at its end."""
         texts = _texts(language)
 
         def url(path: str) -> str:
             return f"{prefix}{path}"
 
         def say(text: str, **words: Any) -> str:
-            """A text in the language. A word may be a sentence (`actions/contract.py`) itself."""
+            """A word may be a sentence (`actions/contract.py`) itself."""
             told = texts.get(text, text)
             own = {
                 name: say(word.text, **word.words) if hasattr(word, "words") else word
@@ -68,5 +67,5 @@ def _texts(language: str) -> Mapping[str, str]:
 
 
 def json_text(value: object) -> str:
-    """Indented JSON for a reader. Raises RequestRefused like `json_of`."""
+    """It is indented. Raises RequestRefused like `json_of`."""
     return json_of(value, indent=True).decode()

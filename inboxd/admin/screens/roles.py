@@ -1,7 +1,4 @@
-"""The visitor of the screens, and the roles.
-
-Promises that a role includes the rights of the roles before it.
-"""
+"""The visitor of the screens, and the roles; a role includes the rights of lower ones."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -31,5 +28,4 @@ class Visitor:
     signed_in: bool = False
 
     def may(self, role: Role) -> bool:
-        """Whether the visitor has this role, or one that includes it."""
         return self.role >= role

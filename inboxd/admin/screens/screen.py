@@ -1,8 +1,7 @@
 """The description of a page: its path, its role, and how it is read.
 
-Promises that a page is read on one read-only session, within a time limit; that its JSON is what
-the command line prints for the same; and that its template gets nothing but that document and
-values made from it.
+Promises that it is read on one read-only session, within a time limit; that its JSON is what the
+command line prints; and that its template gets nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,11 +21,7 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """One request for a page.
-
-    path: values of the path's parameters. query: the pairs after the `?`. spool: that of this host,
-    if the process has one.
-    """
+    """path: values of the path's parameters. query: after the `?`. spool: of this host."""
 
     session: Session
     settings: Settings
@@ -41,11 +36,7 @@ class PageVisit:
 
 @dataclass(frozen=True, slots=True)
 class ScreenPage:
-    """The contents of a page.
-
-    document: its JSON. shown: further values for the template, made from it. texts: its other
-    forms, by the ending of their addresses.
-    """
+    """shown: further values for the template. texts: other forms, by the ending of addresses."""
 
     template: str
     document: dict[str, Any]
@@ -55,18 +46,12 @@ class ScreenPage:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The page is at another path, as for a row that was asked for by its uuid."""
-
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A page of the screens. path: a starlette path, without the prefix.
-
-    for_tenants: visitors of certain tenants may see it, and it shows them only their tenants' rows.
-    texts: endings of the addresses of its forms other than HTML and JSON.
-    """
+    """for_tenants: it shows only the visitor's tenants' rows. texts: endings of other forms."""
 
     path: str
     read: Callable[[PageVisit], Awaitable[ScreenPage | Elsewhere]]

@@ -1,9 +1,8 @@
 """Values that visitors of a process share besides the snapshot: totals, figures, declared names.
 
-Promises that each value is read at most once per its time, by one reader at a time, whatever the
-number of visitors; and that a value whose reading takes too long fails neither the page nor the
-page's transaction (behind a pooler, a page is one transaction).
-Known limit: at most `_MOST` values are kept; the least recently used goes first.
+Promises that each is read by one reader at a time; and that a reading that takes too long fails
+neither the page nor the page's transaction (behind a pooler, a page is one transaction). Known
+limit: at most `_MOST` values are kept; the least recently used goes first.
 """
 
 from collections import OrderedDict
@@ -15,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 
 from inboxd.errors import DatabaseError
-from inboxd.store.connections import apart, explained
+from inboxd.store.connections import explained
 from inboxd.store.session import Session
 
 _MOST: Final = 500
@@ -33,18 +32,13 @@ class _Reading:
 
 
 class SharedReadings:
-    """The shared values of one process."""
-
     def __init__(self) -> None:
         self._readings: OrderedDict[Hashable, _Reading] = OrderedDict()
 
     async def get(
         self, session: Session, key: Hashable, seconds: float, read: Callable[[], Awaitable[T]]
     ) -> T | None:
-        """The value of a key, at most `seconds` old; None: it could not be read.
-
-        session: used by `read`.
-        """
+        """It is at most `seconds` old; None: it could not be read."""
         reading = self._readings.setdefault(key, _Reading())
         self._readings.move_to_end(key)
         while len(self._readings) > _MOST:
@@ -53,7 +47,7 @@ class SharedReadings:
             if monotonic() - reading.read_at >= seconds:
                 try:
                     with explained(asked=session.connection):
-                        async with apart(session.connection):
+                        async with session.apart():
                             reading.value = await read()
                 except DatabaseError:
                     reading.value = None

@@ -1,10 +1,8 @@
 """The overview that all visitors of a process share, whatever their number.
 
-Owns the newest overview and its revision, which changes with its contents. Promises that it is read
-at most once in `_FRESH_SECONDS`, only while somebody looks, by one reader at a time; and that it
-stays, with its age, while the database is away.
-Known limit: a change that no number of the overview shows (a payload, a label) makes no new
-revision.
+Promises that it is read at most once in `_FRESH_SECONDS`, only while somebody looks, by one reader
+at a time; and that it stays, with its age, while the database is away. Known limit: a change that
+no number of the overview shows (a payload, a label) makes no new revision.
 """
 
 import hashlib
@@ -39,10 +37,7 @@ Look = Callable[[], AbstractAsyncContextManager[Session]]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An overview, made of `counts`. read_at: by the monotonic clock.
-
-    trouble: why there is no newer one.
-    """
+    """read_at: by the monotonic clock. trouble: why there is no newer one."""
 
     document: dict[str, Any]
     counts: Counts
@@ -57,17 +52,14 @@ class Seen:
 
     @property
     def now(self) -> datetime:
-        """The database's time, calculated from when the overview was read."""
+        """It is calculated from when the overview was read."""
         sample = self.document["sample"]
         at: datetime = sample["at"]
         return at + timedelta(seconds=sample["age"] + self.age)
 
 
 class Snapshot:
-    """Reads the overview and keeps it for all visitors."""
-
     def __init__(self, settings: Settings, look: Look) -> None:
-        """look: opens a session for reading."""
         self._settings, self._look = settings, look
         self._seen: Seen | None = None
         self._asked_at = float("-inf")
@@ -79,19 +71,15 @@ class Snapshot:
 
     @property
     def last(self) -> Seen | None:
-        """The newest overview, of any age; None before the first."""
         return self._seen
 
     def expire(self) -> None:
-        """Have the next visitor's request read it again, since an action changed something."""
+        """An action changed something: the next request reads it again."""
         self._asked_at = float("-inf")
         self._counts = CurrentCounts()
 
     async def seen(self) -> Seen:
-        """The newest overview, read again if it is too old.
-
-        Raises DatabaseError or SchemaError, if there has never been one.
-        """
+        """Raises DatabaseError or SchemaError, if there has never been one."""
         async with self._lock:
             if monotonic() - self._asked_at >= _FRESH_SECONDS:
                 try:
@@ -117,7 +105,6 @@ class Snapshot:
 
 
 def _revision(document: dict[str, Any]) -> str:
-    """A digest of the overview without its ages."""
     progress = [{**each, "running": None} for each in document["progress"]]
     lasting = _lasting({**document, "progress": progress})
     told = orjson.dumps(lasting, default=str, option=orjson.OPT_SORT_KEYS)

@@ -1,9 +1,7 @@
 """The states of an event or a command as SVG, with the one that a row is in.
 
-Promises that each arrow is a legal move of such a row, and each legal move has one; that the row's
-state is marked by a word and a thicker line, and each state has an icon and its word; that the page
-tells the next moves as a list, too; and that nothing is styled inline.
-*See:* `model/lifecycle.py`, which has the moves.
+Promises: each legal move is an arrow; the row's state has a word and a thicker line; the page lists
+the next moves, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +28,7 @@ Say = Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """The state of a row. in_line: it waits in the line of a key; is_settled: nothing follows."""
+    """in_line: it waits in the line of a key; is_settled: nothing follows."""
 
     kind: str
     status: Status
@@ -39,7 +37,7 @@ class RowState:
 
     @property
     def places(self) -> Mapping[Status, Place]:
-        """Column and line of each state. A row in a line waits instead of being pending."""
+        """Column and line. A row in a line waits instead of being pending."""
         first = 0 if self.in_line else 1
         waits = {Status.WAITING: (0, 1)}
         if not self.in_line:
@@ -59,7 +57,6 @@ class RowState:
 
     @property
     def moves(self) -> frozenset[Move]:
-        """All moves of rows of this kind."""
         return frozenset(
             (old, new)
             for old, new in product(self.places, repeat=2)
@@ -75,20 +72,18 @@ class RowState:
 
     @property
     def nexts(self) -> list[Status]:
-        """The states that can follow, in the order of `Status`."""
         if self.is_settled:
             return []
         return [new for new in Status if (self.status, new) in self.moves]
 
 
 def state_of(kind: str, status: str, *, in_line: bool, is_settled: bool) -> RowState:
-    """The state of a row; a row of a line that is pending, as others are, has left the line."""
+    """A row of a line that is pending, as others are, has left the line."""
     found = Status(status)
     return RowState(kind, found, in_line and found is not Status.PENDING, is_settled)
 
 
 def drawing(state: RowState, say: Say) -> Markup:
-    """All states and moves; the arrows of the next moves are marked, too."""
     places, nexts = state.places, state.nexts
     moves = sorted(state.moves, key=lambda move: move[0] is state.status)  # the marked ones on top
     arrows = Markup().join(
@@ -107,7 +102,6 @@ def drawing(state: RowState, say: Say) -> Markup:
 
 
 def why(old: Status, new: Status, say: Say) -> str:
-    """The reason for a move, as a clause."""
     match old, new:
         case _, Status.RUNNING:
             told = say("a worker starts it")
@@ -131,12 +125,11 @@ def why(old: Status, new: Status, say: Say) -> str:
 
 
 def _corner(place: Place) -> tuple[int, int]:
-    """The upper left corner of the node at a place."""
     return _EDGE + place[0] * (_WIDTH + _BESIDE), _EDGE + place[1] * (_HEIGHT + _BELOW)
 
 
 def _arrow(old: Place, new: Place, *, is_next: bool) -> Markup:
-    """A straight arrow within a line or column, else one that turns once: up or down, then aside.
+    """A straight arrow within a line or column, else one that turns: up or down, then aside.
 
     Arrows there and back lie beside each other, as do those that end and begin at one side.
     """

@@ -1,10 +1,8 @@
-"""Saved views: filters of lists that a visitor keeps under names, in the browser.
+"""Saved views: filters of lists that a visitor keeps under names, in a cookie.
 
-Owns a cookie. Promises: a browser keeps at most `_MOST` views, of bounded size; a view leads to one
-of `LISTS` and nowhere else, whatever the cookie contains; what is opened shows what the visitor may
-see, as any address does.
-Known limits: views are not shared by browsers, and all of them must fit into one cookie. It is not
-signed: nothing is decided by it, and the secret of a process would not outlast the process.
+Promises: a browser keeps at most `_MOST` views, of bounded size; a view leads to one of `LISTS` and
+nowhere else, whatever the cookie contains. The cookie is not signed: nothing is decided by it, and
+the secret of a process would not outlast the process.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -41,7 +39,7 @@ _NOT_KEPT: Final = frozenset({"above", "below", "chosen", "sql"})
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """A filter under a name. path: of the list, without the prefix. query: without a `?`."""
+    """path: of the list, without the prefix. query: without a `?`."""
 
     name: str
     path: str
@@ -49,7 +47,7 @@ class SavedView:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it could have been kept here, so that a changed cookie does no harm."""
+        """A changed cookie must do no harm."""
         named = self.name.isprintable() and self.name == self.name.strip()
         return (
             named
@@ -61,19 +59,18 @@ class SavedView:
 
 
 def query_of(query: QueryParams) -> str:
-    """The filter of a list as text, which is empty without one."""
     return urlencode([(k, v) for k, v in query.multi_items() if v and k not in _NOT_KEPT])
 
 
 def views_of(request: Request, path: str | None = None) -> list[SavedView]:
-    """The views that the browser keeps, in the order of their names. path: those of one list."""
+    """In the order of their names. path: those of one list."""
     found = [each for each in _read(cookie_of(request, _COOKIE) or "") if each.is_valid]
     chosen = [each for each in found[:_MOST] if path in (None, each.path)]
     return sorted(chosen, key=lambda each: (each.path, each.name.casefold()))
 
 
 def page(request: Request) -> ScreenPage:
-    """The page of all views; with `to`, the address of a list, its filter may be kept."""
+    """With `to`, the address of a list, its filter may be kept."""
     path, query = _list_of(request.query_params.get("to", ""))
     shown = {
         "all_views": views_of(request),
@@ -86,7 +83,6 @@ def page(request: Request) -> ScreenPage:
 
 
 async def change(request: Request) -> Response:
-    """Keep a view, or remove one. Raises RequestRefused."""
     fields = await read_form(request, _MOST_BODY, _MOST_FIELDS)
     path, query = _list_of(fields.get("to", ""))
     name, removed = fields.get("name", "").strip(), fields.get("remove")
@@ -112,7 +108,6 @@ async def change(request: Request) -> Response:
 
 
 def _list_of(address: str) -> tuple[str, str]:
-    """The list and the filter of an address; both are empty if it is not one of `LISTS`."""
     path, _, query = address.partition("?")
     return (path, query_of(QueryParams(query))) if path in LISTS else ("", "")
 
@@ -123,7 +118,7 @@ def _written(views: Iterable[SavedView]) -> str:
 
 
 def _read(text: str) -> list[SavedView]:
-    """The views of a cookie, which may contain anything."""
+    """The cookie may contain anything."""
     try:
         found = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except ValueError:

@@ -1,7 +1,4 @@
-"""Pages of the whole inbox: they show all tenants, so a visitor must be allowed to see all.
-
-Also the values that such pages take from the shared snapshot.
-"""
+"""Pages of the whole inbox: they show all tenants, so a visitor must be allowed to see all."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -18,8 +15,6 @@ from inboxd.store.queues import Blocked
 
 
 def whole_inbox(path: str, read: Callable[[PageVisit], Awaitable[ScreenPage]]) -> Screen:
-    """A page that visitors of certain tenants may not see."""
-
     @wraps(read)
     async def checked(visit: PageVisit) -> ScreenPage:
         refuse_certain_tenants(visit.visitor)
@@ -41,12 +36,11 @@ async def overview(visit: PageVisit) -> dict[str, Any]:
 
 
 async def database_now(visit: PageVisit) -> datetime:
-    """The database's time, calculated from the snapshot."""
+    """It is calculated from the snapshot."""
     return (await visit.snapshot.seen()).now
 
 
 async def counted(visit: PageVisit) -> CountedLanes:
-    """The waiting rows of lanes and the blocked keys, from the snapshot."""
     seen = await visit.snapshot.seen()
     lanes = [lane for lane in seen.document["lanes"] if lane["type"] != LINES]
     blocked = [Blocked(*each) for each in seen.counts["blocked_keys"]]
@@ -54,6 +48,6 @@ async def counted(visit: PageVisit) -> CountedLanes:
 
 
 def paused_as(found: dict[str, Any], kind: str, name: str) -> dict[str, Any] | None:
-    """The pause of this type, topic or queue (actor, reason, time); None: it is not paused."""
+    """The pause has actor, reason, time; None: it is not paused."""
     named = (kind, name)
     return next((row for row in found["paused"] if (row["kind"], row["name"]) == named), None)

@@ -1,11 +1,8 @@
 """Sessions for the actions of the screens, and whether the database can be changed now.
 
-Owns few short sessions, like the admin API; pages use other sessions, which are read-only.
-Promises that no action is offered while nothing can be changed (a standby, a read-only server or
-role, a database that is away); that this is checked every `_CHECK_SECONDS` seconds while somebody
-who may act looks at a page, so that actions come back by themselves; that the check waits for no
-action; and that without an answer in time the last one counts.
-*See:* `operations/ability.py`.
+Promises: no action is offered while nothing can be changed (a standby, a read-only server or role);
+somebody who may act and looks at a page has that checked every `_CHECK_SECONDS` seconds, so that
+actions come back by themselves; without an answer in time the last one counts.
 """
 
 from collections.abc import AsyncIterator
@@ -20,7 +17,8 @@ from inboxd.admin.answers import RequestRefused
 from inboxd.errors import DatabaseError, SchemaError
 from inboxd.operations import ReadOnlyReason, read_only_reason
 from inboxd.settings import Settings
-from inboxd.store.session import Session, open_session
+from inboxd.store.operator_sessions import open_session
+from inboxd.store.session import Session
 
 _AT_ONCE: Final = 4
 _CHECK_SECONDS: Final = 5.0
@@ -46,8 +44,6 @@ _WHY: Final[dict[ReadOnlyReason, tuple[HTTPStatus, str]]] = {
 
 
 class Writing:
-    """The sessions for actions of one process."""
-
     def __init__(self, settings: Settings) -> None:
         self._database = settings.database
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
@@ -57,12 +53,12 @@ class Writing:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """Open a session for the `async with` block. Raises DatabaseError or SchemaError."""
+        """Open one session. Raises DatabaseError or SchemaError."""
         async with self._at_once, open_session(self._database, part="admin") as session:
             yield session
 
     async def why_not(self) -> ReadOnlyReason | None:
-        """Why nothing can be changed, as of a few seconds ago; None: changes are possible."""
+        """The answer is some seconds old; None: changes are possible."""
         async with self._lock:
             if monotonic() - self._asked_at >= _CHECK_SECONDS:
                 self._why = await self._asked()
@@ -77,7 +73,7 @@ class Writing:
             raise RequestRefused(*_WHY[why])
 
     async def _asked(self) -> ReadOnlyReason | None:
-        """Check why nothing can be changed, on a session that waits for no action."""
+        """The session of this check waits for no action."""
         try:
             with anyio.move_on_after(_ANSWER_SECONDS):
                 async with open_session(self._database, part="admin") as session:

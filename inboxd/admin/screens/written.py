@@ -1,7 +1,4 @@
-"""The form of an answer: HTML, JSON, or another text such as Markdown.
-
-Promises that the ending of an address (`.json`, `.md`) decides, or else `Accept`, or else HTML.
-"""
+"""The form of an answer: the ending of an address (`.json`, `.md`) decides, or else `Accept`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -16,7 +13,7 @@ _MEDIA_TYPES: Final[Mapping[str, str]] = {"md": "text/markdown", "mmd": "text/vn
 
 
 def paths_of(screen: Screen) -> Iterator[str]:
-    """A page's path in each of its forms; its own comes last, since it matches every ending."""
+    """Its own path comes last, since it matches every ending."""
     own = screen.path.rstrip("/") or "/index"
     yield from (f"{own}.{ending}" for ending in ("json", *screen.texts))
     yield screen.path
@@ -27,7 +24,6 @@ def wants_json(request: Request) -> bool:
 
 
 def text_wanted(request: Request, screen: Screen) -> str | None:
-    """The ending of the page's text that is asked for; None: HTML or JSON is."""
     for ending in screen.texts:
         if request.url.path.endswith(f".{ending}") or _accepts(request, _MEDIA_TYPES[ending]):
             return ending

@@ -1,10 +1,8 @@
 """Kafka: relays publish to its topics, sources of messages consume from them.
 
-`publisher` and `consumer` implement the contract, `looking` inspects streams without consuming;
-`access` has the arguments for reaching a cluster, `cluster` the connections to its brokers.
-Promises that aiokafka logs nothing at any log level: at "debug" it logs payloads and passwords, and
-our errors have more information, without tracebacks. Known limit: tested against librdkafka's mock
-of a cluster, which does not recognise a repeated batch; its SASL and TLS are a proxy of the tests.
+aiokafka logs nothing at any log level: at "debug" it logs payloads and passwords. Known limit:
+tested against librdkafka's mock of a cluster, which does not recognise a repeated batch; its SASL
+and TLS are a proxy of the tests.
 """
 
 import logging

@@ -1,8 +1,4 @@
-"""Access to a Kafka cluster: servers, TLS and SASL, as arguments of aiokafka.
-
-Owns the errors for an unreachable cluster: the broker's name in the settings, the server, the
-cause, the remedy. Promises that no error and no `repr` contains the password.
-"""
+"""Access to a Kafka cluster, as arguments of aiokafka; no error and no `repr` has the password."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,7 +45,6 @@ class Access:
     """Arguments of aiokafka for TLS and SASL."""
 
     def unavailable(self, why: str) -> BrokerUnavailable:
-        """The error for a temporary failure; `why` names the cause and the remedy."""
         return BrokerUnavailable(f"broker {self.name!r} (kafka at {self.place}): {why}")
 
     @property
@@ -88,7 +83,6 @@ def first_places(access: Access) -> list[tuple[str, int]]:
 
 
 def why_not_reached(access: Access, error: Exception) -> str:
-    """The cause and the remedy of one of the errors `LOST`."""
     section = f"[brokers.{access.name}]"
     if isinstance(error, _NOT_LET_IN):
         user = access.arguments.get("sasl_plain_username")

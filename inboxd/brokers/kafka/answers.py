@@ -1,8 +1,7 @@
 """Notices that brokers no longer answer a consumer: aiokafka retries forever and reports nothing.
 
-Promises that a wait for messages that cannot come ends in an error. Checks run only when there was
-nothing to receive: a partition with waiting messages is not fetched, so its silence means nothing.
-Known limit: while each page is full, nothing is checked.
+Checks only after an empty receive, since a partition with waiting messages is not fetched. Known
+limit: while each page is full, nothing is checked.
 """
 
 from collections.abc import Iterable
@@ -31,7 +30,6 @@ class Answers:
         self._last: dict[TopicPartition, tuple[int | None, float]] = {}
 
     def begin(self) -> None:
-        """Forget all partitions, since other ones are read from now on."""
         self._last.clear()
 
     def came(self, partition: TopicPartition) -> None:

@@ -1,7 +1,6 @@
 """The partitions assigned to a consumer, and the wait for messages or a new assignment.
 
-aiokafka calls the listener from its own task. It fetches new partitions from the offsets that the
-group has committed; the consumer then seeks the stored positions, which discards these messages.
+aiokafka calls the listener from its own task, and fetches from the group's offsets until a seek.
 """
 
 import asyncio
@@ -28,11 +27,7 @@ class Assignment(ConsumerRebalanceListener):
         self._change(frozenset(assigned))
 
     async def wait(self, seconds: float) -> None:
-        """Wait until messages come or partitions change. Raises KafkaError.
-
-        Waits for the future of aiokafka's `getmany`, since `getmany` itself would also wait for the
-        end of a rebalance, for any length of time.
-        """
+        """Raises KafkaError. `getmany` would also wait for the end of a rebalance."""
         waiter = self._waiter = self._consumer._fetcher._create_fetch_waiter()  # noqa: SLF001
         try:
             await asyncio.wait([waiter], timeout=seconds)

@@ -1,10 +1,9 @@
-"""Record batches: messages of one partition in Kafka's format.
+"""Record batches: messages of one partition in Kafka's format, in the page's order.
 
-Owns the choice of partitions. A key goes to the partition that Kafka's own clients choose, so that
-messages of other publishers with the key stay in order with ours. A page's messages without a key
-go to one partition, which changes from page to page. Promises the page's order in each partition.
-Known limit: when partitions are added to a Kafka topic, a key may move to another partition, and
-consumers read the old and the new partition at the same time.
+A key goes to the partition that Kafka's own clients choose, so that it stays in order with messages
+of other publishers; a page's messages without a key share one partition. Known limit: when
+partitions are added to a Kafka topic, a key may move, and both partitions are read at the same
+time.
 """
 
 import struct
@@ -67,11 +66,7 @@ def batched(
     turn: int,
     tell: Tell,
 ) -> Lines:
-    """The messages of topics with leaders, as batches; a message that fits no batch is refused.
-
-    most_bytes: limit of a batch, for topics that take less than `MOST_BYTES`; turn: the number of
-    the page, which chooses the partition of messages without a key.
-    """
+    """most_bytes: where less than `MOST_BYTES`; turn: the page, for messages without key."""
     lines: Lines = {}
     partitions = {
         topic: [TopicPartition(topic, number) for number in range(len(found))]
@@ -105,7 +100,6 @@ def batched(
 
 
 def halves(batch: KafkaBatch, messages: Sequence[OutgoingMessage]) -> list[KafkaBatch]:
-    """Split a batch of several messages into two."""
     middle, now = len(batch.places) // 2, _now()
     found = []
     for places in (batch.places[:middle], batch.places[middle:]):

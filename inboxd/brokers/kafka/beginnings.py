@@ -1,14 +1,11 @@
 """Where a partition begins: behind its stored position, or with its oldest message.
 
 The group's committed offsets are never used: after a restore of the database they would be too
-late.
-
-Promises that a stored position counts only while the broker has the messages behind it, in the same
-Kafka topic: no message is skipped unnoticed. A position without an identity was set by an operator;
-if the oldest message is later, reading continues with that. Known limits: brokers before Kafka 2.8
-have no topic ids, so a topic that was created anew and has grown past the stored position is not
-noticed; for partitions that are added to a Kafka topic, "newest" means the last message when they
-are noticed, up to a minute later.
+late. A stored position counts only while the broker has the messages behind it, in the same Kafka
+topic. A position without an identity was set by an operator; if the oldest message is later,
+reading continues with that. Known limits: brokers before Kafka 2.8 have no topic ids, so a topic
+that was created anew and has grown past the position is not noticed; for added partitions "newest"
+means the last message when they are noticed, up to a minute later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +22,6 @@ Positions: TypeAlias = Mapping[TopicPartition, StreamPosition | None]
 
 
 async def opened(stored: Stored, topics: KafkaTopics) -> Positions:
-    """Open the partitions, and return their stored positions."""
     return {
         partition: await stored(
             stream(partition), StreamPosition(offsets.end - 1, topics.ids[partition.topic])
@@ -35,11 +31,7 @@ async def opened(stored: Stored, topics: KafkaTopics) -> Positions:
 
 
 def beginnings(source: str, positions: Positions, topics: KafkaTopics) -> dict[TopicPartition, int]:
-    """The offsets at which reading begins. Raises StreamLost.
-
-    topics: looked up after the partitions were opened, since until then another reader may have
-    stored further positions.
-    """
+    """topics: looked up after `opened`; before, another reader may store. Raises StreamLost."""
     found = {}
     for partition, position in positions.items():
         offsets, identity = topics.offsets[partition], topics.ids[partition.topic]
@@ -53,7 +45,6 @@ def beginnings(source: str, positions: Positions, topics: KafkaTopics) -> dict[T
 def lost(
     source: str, partition: TopicPartition, position: int, offsets: Offsets, why: str
 ) -> StreamLost:
-    """The error for a broker that does not have the messages behind a position."""
     name = stream(partition)
     return StreamLost(
         f"source {source!r}, stream {name}: position {position} is stored, and the broker has "
@@ -64,7 +55,6 @@ def lost(
 def created_anew(
     source: str, read: Iterable[TopicPartition], topic: str, before: str, now: str
 ) -> StreamLost:
-    """The error for a Kafka topic that has another id than when its partitions were opened."""
     name = stream(min(each for each in read if each.topic == topic))
     return StreamLost(
         f"source {source!r}, stream {name}: the Kafka topic was created anew while it was read "

@@ -1,12 +1,8 @@
 """Connections to the brokers of a Kafka cluster, and which of them leads each partition.
 
 aiokafka's own client is not used: it works in the background, and sends queued data when it is
-closed. This uses the layer below: its connections, which handle versions, TLS and SASL, and its
-requests.
-
-Owns connections by broker, and the last known leaders of partitions. Promises that no byte is sent
-after `abort`, not even from the kernel's buffers. Known limit: a change of leader is noticed only
-by a connection that breaks or a request that fails.
+closed. Here no byte is sent after `abort`, not even from the kernel's buffers. Known limit: a
+change of leader is noticed only by a connection that breaks or a request that fails.
 """
 
 import socket
@@ -62,10 +58,7 @@ class KafkaCluster:
             raise
 
     async def ask(self, request: Any, *, elsewhere: bool = False) -> Any:
-        """The answer of any broker. Raises one of `LOST`.
-
-        elsewhere: ask another broker than the last time.
-        """
+        """Ask any broker; elsewhere: another one than the last time. Raises one of `LOST`."""
         error: Exception = KafkaConnectionError("no broker is known")
         for broker in self._in_turn() if elsewhere else self._connected_first():
             try:
@@ -80,31 +73,23 @@ class KafkaCluster:
     async def look_up(
         self, topics: Iterable[str], *, create: bool = True, elsewhere: bool = False
     ) -> dict[str, type[Exception]]:
-        """Look up the leaders of Kafka topics; return why topics are missing.
-
-        create: let a broker create missing topics, if its settings allow that; elsewhere: as for
-        `ask`. Raises an error of `LOST`.
-        """
+        """Returns why some are missing. create: the broker may do so. Raises one of `LOST`."""
         request = MetadataRequest(list(topics), create)
         return self._learn(await self.ask(request, elsewhere=elsewhere))
 
     async def learn_from(self, connection: Connection) -> None:
-        """Learn the brokers' addresses from a connection."""
         self._learn(await connection.send(MetadataRequest([])))
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """The broker that leads a partition; None: it has no leader."""
         leaders = self.leaders.get(topic, [])
         found = leaders[partition] if partition < len(leaders) else _NO_LEADER
         return None if found == _NO_LEADER else found
 
     def abort(self) -> None:
-        """Close all connections at once, and send nothing more."""
         for connection in self._connections.values():
             abort(connection)
 
     async def close(self) -> None:
-        """Abort, and wait until the connections are closed."""
         ends = [abort(connection) for connection in self._connections.values()]
         with move_on_after(_CLOSE_SECONDS, shield=True):
             for end in ends:
@@ -178,6 +163,5 @@ def abort(connection: Connection) -> Any:
 
 
 def _leaders(partitions: Iterable[Any]) -> list[int]:
-    """The leaders of partitions 0, 1 and so on."""
     found = {partition: leader for _, partition, leader, *_ in partitions}
     return [found.get(partition, _NO_LEADER) for partition in range(max(found, default=-1) + 1)]

@@ -1,17 +1,10 @@
 """Consumes Kafka topics as a member of a group; the inbox, not Kafka, decides where reading begins.
 
-Promises that each assignment begins behind the stored positions (`beginnings`); that no message of
-a partition is handed over after the group has taken the partition away; and that an offset which
-the broker does not have, or a Kafka topic that was created anew (`topic_watch`), raises an error
-instead of a jump. Acknowledged offsets are committed to
-the group, for tools that show its lag; a failed commit does no harm.
-
-After a rebalance, reading begins behind the positions stored at that time, so messages that were
-handed over before may come again. The inbox rejects messages of a partition that was taken from
-their reader.
-
-Known limit: one missing Kafka topic is an error for the whole source.
-*See:* `member`, which limits the messages in memory; `inbound/messages/`, which uses it.
+Promises: each assignment begins behind the stored positions; no message of a partition is handed
+over after the group has taken the partition away; an offset that the broker does not have, or a
+Kafka topic that was created anew, raises an error instead of a jump. Acknowledged offsets are
+committed for tools that show the lag; a failed commit does no harm. After a rebalance messages may
+come again. Known limit: one missing Kafka topic is an error for the whole source.
 """
 
 import asyncio
@@ -69,7 +62,6 @@ class KafkaConsumer:
         self._committing: asyncio.Task[None] | None = None
 
     async def join(self) -> None:
-        """Join the group. Raises BrokerUnavailable."""
         try:
             await self._consumer.start()
         except LOST as error:
@@ -122,7 +114,6 @@ class KafkaConsumer:
             await ended(self._consumer)
 
     async def _taken(self, most: int) -> list[IncomingMessage]:
-        """Fetched messages of begun partitions. Raises KafkaError."""
         if self._begun is None or self._begun is not self._assignment.partitions:
             return []
         # Does not wait, so no partition can be taken away during the call.

@@ -1,7 +1,6 @@
 """Looks up the partitions of Kafka topics without joining their group or committing offsets.
 
-Known limit: waiting messages are counted by offsets, and transactions and compaction leave gaps.
-*See:* `beginnings`, which checks positions; `consumer`, which consumes.
+Known limit: waiting messages are counted by offsets; transactions and compaction leave gaps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +71,6 @@ async def _latest(
     topics: KafkaTopics,
     wanted: Mapping[TopicPartition, range],
 ) -> dict[TopicPartition, list[IncomingMessage]]:
-    """The messages of each partition at these offsets."""
     asked = {partition: offsets for partition, offsets in wanted.items() if offsets}
     if not asked:
         return {}

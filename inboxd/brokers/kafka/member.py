@@ -1,10 +1,9 @@
-"""aiokafka's consumer as a member of a group: makes it, and ends it.
+"""aiokafka's consumer as a member of a group; it ends in seconds, whatever the brokers do.
 
-Owns the limits of memory: one fetch per partition, all together at most `page_bytes`, and at most
-`prefetch` times 256 bytes, but at least 64 KiB per partition. Promises that the consumer ends in a
-few seconds, whatever the brokers do.
-Known limits: Kafka counts bytes, so there may be more than `prefetch` tiny messages, and compressed
-messages need more bytes after unpacking; a batch that is larger than a fetch arrives as a whole.
+Limits of memory: one fetch per partition, all together at most `page_bytes`, and at most `prefetch`
+times 256 bytes, but at least 64 KiB per partition. Known limits: there may be more than `prefetch`
+tiny messages; compressed messages need more bytes after unpacking; a batch that is larger than a
+fetch arrives as a whole.
 """
 
 import asyncio

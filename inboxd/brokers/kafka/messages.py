@@ -1,7 +1,4 @@
-"""Turns records of Kafka into messages.
-
-A tombstone, which has no value, becomes a message with an empty body.
-"""
+"""Turns records of Kafka into messages; a tombstone becomes a message with an empty body."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,14 +9,12 @@ from inboxd.brokers.kafka.batches import CONTENT_TYPE
 
 
 def stream(partition: TopicPartition) -> str:
-    """The name of a partition's stream."""
     return f"{partition.topic}/{partition.partition}"
 
 
 def messages(
     partition: TopicPartition, records: Sequence[ConsumerRecord], identity: str, max_body: int
 ) -> list[IncomingMessage]:
-    """The records of one partition as messages; identity: of its Kafka topic."""
     name = stream(partition)
     found = []
     for record in records:

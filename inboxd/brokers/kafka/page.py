@@ -16,7 +16,6 @@ class KafkaPage:
         self.lines: Lines = {}
 
     def told(self, partition: TopicPartition, refusal: MessageRefused | None = None) -> None:
-        """Report the first batch of a partition as confirmed or refused."""
         line = self.lines[partition]
         for place in line.popleft().places:
             self.tell(place, refusal)
@@ -24,6 +23,5 @@ class KafkaPage:
             del self.lines[partition]
 
     def refuse(self, partition: TopicPartition, refusal: MessageRefused) -> None:
-        """Refuse all batches of a partition."""
         while partition in self.lines:
             self.told(partition, refusal)

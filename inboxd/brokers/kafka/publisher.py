@@ -1,18 +1,14 @@
 """Publishes to Kafka topics: each page as a few record batches, one per partition at a time.
 
-Works like Kafka's idempotent producer (`acks=all`), with a producer id and sequences: an attempt
-whose answer was lost is repeated, up to the time limit of a connection, and the broker recognises
-the repetition. aiokafka's own producer is not used: it repeats without end, sends queued data when
-it is closed, and after a refused batch continues with the next sequence, which the broker takes for
-a loss.
-
-Promises that only a confirmation uses up a sequence; that a refusal by one Kafka topic delays no
-other topic; that a Kafka topic counts as missing only if no broker has known it for the time limit
-of a connection, since a starting broker knows no topics; and that nothing is sent after a
-cancellation or any other error.
-Known limits: a reopened publisher has a new id, so batches that were sent before and not confirmed
-may exist twice; batches are not compressed; a broker that may create topics does so. *See:*
-`batches`, `verdict`, `cluster`; `events/relays/`, which uses it.
+Works like Kafka's idempotent producer (`acks=all`): an attempt whose answer was lost is repeated
+under its sequence, and the broker recognises it. aiokafka's own producer is not used: it repeats
+without end, sends queued data when it is closed, and after a refused batch continues with the next
+sequence, which the broker takes for a loss.
+Promises: only a confirmation uses up a sequence; a refusal by one Kafka topic delays no other; a
+topic counts as missing only if no broker has known it for the time limit of a connection, since a
+starting broker knows none; nothing is sent after a cancellation or any other error. Known limits: a
+reopened publisher has a new id, so unconfirmed batches may exist twice; batches are not compressed;
+a broker that may create topics does so.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -108,7 +104,6 @@ class KafkaPublisher:
     async def _publish_to(
         self, page: KafkaPage, topics: set[str], missing: Mapping[str, type[Exception]]
     ) -> None:
-        """Publish the messages for these topics; refuse those whose topic is missing."""
         if refused := topics & missing.keys():
             for place, message in enumerate(page.messages):
                 if message.to in refused:
@@ -119,10 +114,7 @@ class KafkaPublisher:
         await self._publish(page)
 
     async def _find(self, topics: set[str]) -> dict[str, type[Exception]]:
-        """Look up leaders that are not known; return why topics are missing.
-
-        Raises BrokerUnavailable.
-        """
+        """Returns why topics are missing. Raises BrokerUnavailable."""
         missing: dict[str, type[Exception]] = {
             topic: InvalidTopicError for topic in topics if not is_valid(topic)
         }
@@ -138,10 +130,7 @@ class KafkaPublisher:
     async def _look_up(
         self, topics: set[str], final: Collection[type[Exception]], within: float
     ) -> dict[str, type[Exception]]:
-        """Look up topics until `within` seconds are over; return why some are missing.
-
-        Returns earlier if all reasons are final. Raises BrokerUnavailable.
-        """
+        """Returns why some are missing, after `within` seconds, or when all reasons are final."""
         began, again = monotonic(), False
         while True:
             try:
@@ -158,7 +147,6 @@ class KafkaPublisher:
             again = True
 
     async def _publish(self, page: KafkaPage) -> None:
-        """Send batches until none is left. Raises BrokerUnavailable."""
         began: float | None = None
         while page.lines:
             trouble = await self._send_first_batches(page)
@@ -190,7 +178,6 @@ class KafkaPublisher:
         return refused
 
     async def _send_first_batches(self, page: KafkaPage) -> _Trouble | None:
-        """Send the first batches of all partitions, to all brokers concurrently."""
         troubles: list[_Trouble] = []
         by_broker: dict[int, list[TopicPartition]] = {}
         for partition in page.lines:
@@ -211,7 +198,6 @@ class KafkaPublisher:
     async def _send(
         self, page: KafkaPage, broker: int, partitions: Iterable[TopicPartition]
     ) -> list[_Trouble]:
-        """Send first batches to the broker that leads their partitions, and handle its answer."""
         sent: dict[TopicPartition, KafkaBatch] = {}
         size = 0
         for partition in partitions:
@@ -236,7 +222,6 @@ class KafkaPublisher:
     def _handle(
         self, page: KafkaPage, partition: TopicPartition, batch: KafkaBatch, code: int
     ) -> list[_Trouble]:
-        """Handle the answer to the first batch of a partition."""
         found = verdict(code)
         if batch.unclear:
             # An earlier attempt may have used its sequence: a new batch with that sequence would be

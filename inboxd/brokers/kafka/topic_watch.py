@@ -1,9 +1,8 @@
 """Notices that a Kafka topic is created anew while it is read, by its id.
 
-aiokafka fetches without ids: it would go on in the new topic behind the offset of the old one. The
-ids are looked up at intervals, in a task of its own, so that no message waits for the answer.
-Known limits: until the next look, messages of the new topic come with the id of the old one, so the
-next opening, too, finds a stored position of another topic; brokers before Kafka 2.8 have no ids.
+aiokafka fetches without ids: it would go on in the new topic behind the offset of the old one.
+Known limits: until the next look, messages of the new topic come with the old id, so the next
+opening, too, finds a position of another topic; brokers before Kafka 2.8 have no ids.
 """
 
 import asyncio
@@ -26,7 +25,6 @@ class TopicWatch:
         self._looking: asyncio.Task[None] | None = None
 
     def begin(self, ids: Mapping[str, str]) -> None:
-        """Watch topics with these ids from now on."""
         self._stop()
         self._ids = self._now = ids
         self._looked_at = monotonic()
@@ -41,7 +39,6 @@ class TopicWatch:
         return self.compared(self._now)
 
     def compared(self, now: Mapping[str, str]) -> tuple[str, str, str] | None:
-        """Compares these ids with those that are watched; returns as `recreated`."""
         for name, id_ in now.items():
             before = self._ids.get(name, UNKNOWN)
             if UNKNOWN not in (before, id_) and before != id_:

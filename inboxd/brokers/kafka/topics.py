@@ -1,8 +1,4 @@
-"""The state of Kafka topics at their brokers: partitions, ids and offsets.
-
-Opens connections of its own and closes them: aiokafka's consumer leaves connections open if one of
-several brokers fails.
-"""
+"""State of Kafka topics, on connections of its own: aiokafka's consumer may leave some open."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,10 +52,7 @@ class KafkaTopics:
 async def kafka_topics(
     access: Access, names: Sequence[str], partitions: Collection[TopicPartition] | None = ()
 ) -> KafkaTopics:
-    """The current state of topics. Raises BrokerUnavailable, also if one is missing.
-
-    partitions: the partitions whose offsets are wanted; None: all of them.
-    """
+    """partitions: to get offsets of; None: all. A missing topic is BrokerUnavailable."""
     cluster = await open_cluster(access)
     try:
         with fail_after(access.patience):

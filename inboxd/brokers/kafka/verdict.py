@@ -1,8 +1,7 @@
 """Interprets a broker's answer to a batch.
 
-Promises that a batch that might be written is never refused; that a message is refused for good
-only if every attempt would be refused; and that a message is blamed only if it was alone in its
-batch.
+A batch that might be written is never refused; a message is refused for good only if it was alone
+in its batch, and every attempt would be refused.
 """
 
 import re
@@ -53,7 +52,6 @@ _VERDICTS = {
 
 
 def verdict(code: int) -> BatchVerdict:
-    """code: a Kafka error's code."""
     if code == _INVALID_RECORD:
         return BatchVerdict.SPLIT
     return _VERDICTS.get(errors.for_code(code), BatchVerdict.AGAIN)
@@ -74,7 +72,6 @@ def is_valid(topic: str) -> bool:
 
 
 def refused_topic(topic: str, error: type[Exception]) -> MessageRefused:
-    """Why no message can be published to a Kafka topic."""
     if error is errors.InvalidTopicError:
         return MessageRefused(
             f"{topic!r} is not a valid name of a Kafka topic: correct `to` of the relay.",
@@ -93,7 +90,6 @@ def refused_topic(topic: str, error: type[Exception]) -> MessageRefused:
 
 
 def refused_message(topic: str, code: int, size: int) -> MessageRefused:
-    """Why one message of `size` bytes is refused for good."""
     advice = "Check the settings of the Kafka topic; a compacted topic requires keys."
     if is_too_large(code):
         advice = "Raise max.message.bytes of the Kafka topic, or emit smaller events."

@@ -1,11 +1,10 @@
 """A connection to NATS: nats-py's client, which hands over the messages of one inbox unparsed.
 
-Promises: a lost connection stays lost, and keeps no data for a later one; `drop` ends it at once,
-and discards unsent data of the system; the password is not sent without the TLS that the settings
-demand. nats-py needs several times as long per message of a subscription as all other code, so our
-inbox bypasses it, by names that nats-py has had since 2.9: `_process_msg`, `_close`,
-`_connect_command`, and its transport's writer. Known limit: a server that merely allows TLS counts
-as one without. *See:* `reaching`, which opens it.
+Promises: a lost connection stays lost; `drop` discards unsent data of the system; the password is
+not sent without the TLS that the settings demand. nats-py needs several times as long per message
+as all other code, so our inbox bypasses it, by names that it has had since 2.9: `_process_msg`,
+`_close`, `_connect_command`, and its transport's writer. Known limit: a server that merely allows
+TLS counts as one without.
 """
 
 import socket
@@ -42,8 +41,7 @@ class NatsInbox(Protocol):
     def forbidden(self, what: str) -> None:
         """The server denies the user a permission, which `what` names in the server's words."""
 
-    def lost(self) -> None:
-        """The connection is lost: no further messages come."""
+    def lost(self) -> None: ...
 
 
 class NatsConnection(Client):
@@ -65,7 +63,6 @@ class NatsConnection(Client):
         self._waiting = set[CancelScope]()
 
     def unavailable(self, why: str) -> BrokerUnavailable:
-        """The error for a temporary failure; `why` names the cause and the remedy."""
         return BrokerUnavailable(f"{self.place}: {why}")
 
     def check(self) -> None:
@@ -90,10 +87,7 @@ class NatsConnection(Client):
             )
 
     async def ask(self, subject: str, body: bytes) -> bytes:
-        """The answer to a request; several requests may be under way.
-
-        Raises errors of nats-py, or BrokerUnavailable.
-        """
+        """Several requests may be under way. Raises errors of nats-py, or BrokerUnavailable."""
         self.check()
         with CancelScope() as scope, self._ended_by_loss(scope):
             return (await self.request(subject, body, timeout=self.patience)).data
@@ -101,7 +95,6 @@ class NatsConnection(Client):
         raise self.unavailable("no answer")
 
     def write(self, data: bytes) -> None:
-        """Send complete lines of the protocol."""
         if self._transport is not None and not self._lost:
             self._transport.write(data)
 
@@ -114,7 +107,6 @@ class NatsConnection(Client):
         self.check()
 
     def drop(self) -> None:
-        """Cut the connection, and discard unsent data."""
         self._pending.clear()
         self._pending_data_size = 0
         transport, self._transport = self._transport, None
@@ -172,7 +164,6 @@ class NatsConnection(Client):
 
     @contextmanager
     def _ended_by_loss(self, scope: CancelScope) -> Iterator[None]:
-        """Cancel the scope if the connection is lost during it."""
         self._waiting.add(scope)
         try:
             yield
@@ -190,7 +181,6 @@ class NatsConnection(Client):
 
 
 def cause_of(error: BaseException) -> str:
-    """An error's cause, without the prefix and quotes of the library."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     text = causes.cause_of(error) if isinstance(error, OSError) else str(error)
@@ -198,5 +188,4 @@ def cause_of(error: BaseException) -> str:
 
 
 def said(error: dict[str, Any]) -> str:
-    """Why JetStream refuses a request."""
     return str(error.get("description") or error.get("code"))

@@ -1,20 +1,14 @@
 """Consumes a JetStream stream from behind its stored position, each message once into the inbox.
 
-The stored position decides where reading begins; an acknowledgement makes room for more messages,
-and allows the stream to delete the message. Each opening makes the consumer anew (`opening`), to
-start behind the stored position: messages that another reader received and did not store come again
-at once, in order. An outdated reader, whose lease was lost or whose process hung, notices that its
-consumer is gone.
-
+Each opening makes the consumer anew: messages that another reader received and did not store come
+again at once, in order, and an outdated reader notices that its consumer is gone. An
+acknowledgement makes room for more messages, and allows the stream to delete the message.
 Promises: messages are handed over in the stream's order, without gaps, and each once. A redelivery
-(AckWait) is a message that is still being stored: it is skipped. Messages up to the stored
-position, whose acknowledgement was lost, are acknowledged here. Deliveries are numbered: a missing
-number means a lost delivery, and reading starts again. At most `prefetch` + 1 messages are
-requested before they are stored. Together they have at most the bytes of two pages (`page_bytes`),
-unless a single larger message is the only one. One request is under way at a time, since the server
-counts the bytes of each request separately. The server must send a heartbeat every few seconds, or
-it counts as unavailable. If a stream loses messages before they are handed over, `StreamLost` is
-raised. *See:* `resumption`, which finds losses; `inbound/messages/`, which stores.
+(AckWait) is a message that is still being stored: it is skipped. A missing number of a delivery
+starts reading again. At most `prefetch` + 1 messages are requested before they are stored, with at
+most the bytes of two pages (`page_bytes`), unless a larger one is alone. One request is under way
+at a time, since the server counts the bytes of each. A server that sends no heartbeat for seconds
+is unavailable. If the stream loses messages before they are handed over, `StreamLost` is raised.
 """
 
 from collections import deque
@@ -109,7 +103,6 @@ class NatsConsumer:
         """How many messages and bytes the current request may still bring."""
 
     async def start(self) -> None:
-        """Ask for messages. Raises BrokerUnavailable."""
         await self._connection.listen(self)
         self._ask()
 
@@ -161,7 +154,6 @@ class NatsConsumer:
         await self._connection.end()
 
     def arrived(self, subject: bytes, reply: bytes, body: bytes, headers: bytes | None, /) -> None:
-        """Handle a message, or the server's status of a request."""
         self._heard = monotonic()
         if not reply:
             self._status(headers)
@@ -187,17 +179,14 @@ class NatsConsumer:
             self._ask()
 
     def forbidden(self, what: str) -> None:
-        """Fail, since no messages come without this permission."""
         self._fail(f"{what}: grant the broker's user this permission.")
 
     def lost(self) -> None:
-        """The connection was lost: wake the waiting `receive`."""
         self._news.set()
 
     def _hold(
         self, at: Delivered, subject: bytes, reply: bytes, body: bytes, headers: bytes | None
     ) -> None:
-        """Keep a message until it is received."""
         body, left_out = kept(body, self._max_body)
         size = len(body) + len(headers or b"")
         self._unstored.append(size)
@@ -234,11 +223,7 @@ class NatsConsumer:
         self._nothing = int(found["nats-last-stream"])
 
     def _ask(self, *, larger: bool = False) -> None:
-        """Request as many messages as there is room for, unless a request is under way.
-
-        Without room, request one message, so that the server reports the consumer's end. larger:
-        request one message of any size.
-        """
+        """Without room it asks for one, to hear of the end. larger: for one of any size."""
         room, bytes_ = self._most - len(self._unstored), self._most_bytes - self._unstored_bytes
         if self._asked_for > 0 or room < 0 or bytes_ <= 0:
             return
@@ -265,7 +250,6 @@ class NatsConsumer:
         )
 
     async def _wait(self, within: float) -> None:
-        """Wait until there is a message, or the time is over."""
         end = monotonic() + within
         self._check()
         await self._acknowledge_left_over()
@@ -293,10 +277,7 @@ class NatsConsumer:
         self._news.set()
 
     async def _acknowledge_left_over(self) -> None:
-        """Acknowledge stored messages that came again.
-
-        Before that, note their deliveries, which no stored identity has.
-        """
+        """Note their deliveries before, since no stored identity has them."""
         while self._left_over:
             those, self._left_over = self._left_over, []
             await self._describe(Note(self._stored[0], those[-1].at.delivery, self._noted))

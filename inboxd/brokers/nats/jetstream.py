@@ -45,8 +45,6 @@ class NatsDurable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsKept:
-    """A message as it is stored in its stream."""
-
     subject: str
     headers: bytes | None
     body: bytes
@@ -133,10 +131,7 @@ def _durable(answer: Mapping[str, Any]) -> NatsDurable:
 
 
 async def stream_that_takes(connection: NatsConnection, subject: str) -> str | None:
-    """The stream of the user's account that takes a subject. Raises BrokerUnavailable.
-
-    None: no stream does, or the account has no JetStream.
-    """
+    """None: no stream does, or the account has no JetStream. Raises BrokerUnavailable."""
     answer = await _ask(connection, "STREAM.NAMES", {"subject": subject}, absent=_NOT_ENABLED)
     return next(iter((answer or {}).get("streams") or ()), None)
 
@@ -148,10 +143,7 @@ async def _ask(
     *,
     absent: int = 0,
 ) -> dict[str, Any] | None:
-    """JetStream's answer; None: not found. Raises BrokerUnavailable.
-
-    absent: the number of another error that means "not found".
-    """
+    """None: not found; absent: the number of another such error. Raises BrokerUnavailable."""
     try:
         data = await connection.ask(f"$JS.API.{what}", b"" if body is None else orjson.dumps(body))
     except NoRespondersError as error:

@@ -1,8 +1,7 @@
 """Looks up the state of a JetStream stream, without opening, making or acknowledging anything.
 
 Known limits: a stream that drops acknowledged messages has no stored message to show; with a
-filter, waiting messages are counted by its consumer. *See:* `resumption`, which checks positions;
-`opening`, which opens a consumer.
+filter, waiting messages are counted by its consumer.
 """
 
 from collections.abc import Mapping, Sequence

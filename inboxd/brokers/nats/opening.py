@@ -1,10 +1,9 @@
 """Opens a consumer of a JetStream stream, behind the stored position.
 
-Owns the order of the steps. First look up the existing consumer: messages that it has acknowledged
-are certainly stored. Then ask for the stored position, which shuts out an older reader, so that the
-position no longer changes. Then check for losses, before anything is changed. Last make the
-consumer anew, by which an older reader notices that it is shut out. A stream that keeps messages
-only while a consumer exists gets a temporary consumer in between.
+The order matters. The existing consumer is looked up first: messages that it has acknowledged are
+stored. Asking for the stored position shuts out an older reader. Losses are checked before anything
+is changed. Making the consumer anew tells the older reader; a stream that keeps messages only while
+a consumer exists gets a temporary one in between.
 """
 
 from typing import Any

@@ -1,10 +1,8 @@
 """Writes and reads the wire format of NATS messages.
 
-Promises that no part of a message can end its line or its headers, and so reach the server as a
-command; that only inboxd sets the content type and headers that instruct the server (`Nats-…`):
-those of the event are left out; that `Nats-Msg-Id` names the event and the subject, since a stream
-drops a message with a known id under any subject, and relays may publish one event to several
-subjects.
+Promises: no part of a message can end its line or its headers, and so reach the server as a
+command; an event's content type and headers for the server (`Nats-…`) are left out; `Nats-Msg-Id`
+names the event and the subject, since a stream drops a known id under any subject.
 """
 
 import re
@@ -23,10 +21,7 @@ _PLAIN_TOKENS = 9  # of an acknowledgement's subject, without a domain and an ac
 
 
 def publication(message: OutgoingMessage, reply: str, most: int) -> bytes:
-    """The bytes that publish a message; its answer goes to `reply`. Raises MessageRefused.
-
-    most: the server's limit of a message, in bytes.
-    """
+    """reply: gets the answer. most: the server's limit in bytes. Raises MessageRefused."""
     subject, body = message.to, message.body
     if not _SUBJECT.fullmatch(subject) or subject.startswith(_SERVERS_OWN):
         raise _not_a_subject(subject)
@@ -75,7 +70,6 @@ def _head(message: OutgoingMessage) -> bytes:
 
 
 def headers_of(block: bytes | None) -> dict[str, str]:
-    """The headers of a received message; names are in lower case."""
     if not block:
         return {}
     try:
@@ -91,7 +85,6 @@ def headers_of(block: bytes | None) -> dict[str, str]:
 
 
 def decoded(line: bytes) -> str:
-    """Decode as UTF-8, or else as Latin-1."""
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -117,7 +110,6 @@ class ServerStatus(NamedTuple):
 
 
 def status_of(block: bytes | None) -> ServerStatus:
-    """block: the headers as received."""
     if not block or not block.startswith(b"NATS/1.0 "):
         return ServerStatus(0, "")
     code, _, words = block[9:].partition(b"\r\n")[0].decode("latin-1").strip().partition(" ")
@@ -125,8 +117,6 @@ def status_of(block: bytes | None) -> ServerStatus:
 
 
 class Delivered(NamedTuple):
-    """A delivery, as the subject of its acknowledgement describes it."""
-
     position: int
     delivery: int
     """The delivery's number, counted per consumer."""

@@ -1,20 +1,15 @@
 """Publishes to NATS JetStream; each message is confirmed by the stream that took it.
 
-Promises: messages are sent in the given order, without waiting for one another; each message names
-its event and its subject (`Nats-Msg-Id`), so that a stream stores a repetition within its window
-(`duplicates`) only once, which counts as a confirmation. A page that is cancelled or fails cuts the
-connection: nothing of it is sent later. NATS gives the same answer ("no responders") for a subject
-that no stream takes, for a stream without a leader, and while it starts or stops. So JetStream is
-asked which stream takes the subject: if none does, the message is refused; if one does, or no
-answer comes in time, the broker is unavailable, which spends no attempt; so it is if JetStream
-answers with an error that passes by itself.
-Known limits: the message is refused in all these cases if the user is not allowed to ask
-(`$JS.API.STREAM.NAMES`), if the user's account has no JetStream, or if the stream belongs to
-another account. If a service subscribes to a subject that no stream takes, no answer comes at all,
-and the time limit of the relay ends the wait. In an account with leaf nodes and without JetStream,
-the server leaves the answer to the servers beyond them, and mostly no answer comes: while the
-user may ask, a subject that no stream takes counts as an outage there, since a hanging JetStream
-looks the same.
+Promises: messages are sent in order, without waiting for one another; a stream stores a repetition
+(`Nats-Msg-Id`) within its window (`duplicates`) only once, which counts as a confirmation; a page
+that is cancelled or fails cuts the connection: nothing of it is sent later.
+NATS answers "no responders" for a subject that no stream takes, for a stream without a leader, and
+while it starts or stops. So JetStream is asked which stream takes the subject: if none does, the
+message is refused; else the broker is unavailable, which spends no attempt.
+Known limits: the message is also refused if the user may not ask (`$JS.API.STREAM.NAMES`), if its
+account has no JetStream, or if the stream belongs to another account. If a service subscribes to a
+subject that no stream takes, only the relay's time limit ends the wait. In an account with leaf
+nodes and without JetStream, such a subject mostly counts as an outage.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,8 +37,6 @@ _SIDE_BY_SIDE = 20
 
 
 class _Unconfirmed:
-    """The messages of one `publish` that have no result yet."""
-
     def __init__(self, messages: Sequence[OutgoingMessage], tell: Tell, first: int) -> None:
         self.messages = messages
         self.first = first
@@ -58,22 +51,18 @@ class _Unconfirmed:
         self._answered = bytearray(len(messages))
 
     def tell(self, place: int, error: Exception | None) -> None:
-        """Report a message's result, unless it has one."""
         if self._answer(place):
             self._tell(place, error)
 
     def no_responders(self, place: int) -> None:
-        """Note a message without responders: `refuse_unanswered` or an error follows."""
         if self._answer(place):
             self.unanswered.setdefault(self.messages[place].to, []).append(place)
 
     def not_now(self, place: int, error: BrokerUnavailable) -> None:
-        """Note a message that a later attempt may publish."""
         if self._answer(place):
             self.passing = error
 
     def refuse_unanswered(self, subject: str) -> None:
-        """Refuse the unanswered messages to a subject, since no stream takes it."""
         refusal = _untaken(subject)
         for place in self.unanswered[subject]:
             self._tell(place, refusal)
@@ -98,7 +87,6 @@ class NatsPublisher:
         self._page = _Unconfirmed((), _ignore, 0)
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
-        """Publish, and wait for all answers. Raises BrokerUnavailable."""
         if not messages:
             return
         self._connection.check()
@@ -137,11 +125,7 @@ class NatsPublisher:
         await self._connection.drain()
 
     async def _explain_open(self, page: _Unconfirmed) -> None:
-        """Refuse messages that no stream takes, as soon as that is known.
-
-        Raises BrokerUnavailable if a stream takes one, now or later, or if that is not known in
-        time.
-        """
+        """Raises BrokerUnavailable if a stream takes one, or if that is not known in time."""
         unknown = dict.fromkeys(page.unanswered)
         troubles = [] if page.passing is None else [page.passing]
         patience = self._connection.patience
@@ -173,7 +157,6 @@ class NatsPublisher:
         unknown: dict[str, None],
         troubles: list[BrokerUnavailable],
     ) -> None:
-        """Look up each subject and remove it from `unknown`; collect errors in `troubles`."""
         for subject in subjects:
             try:
                 taker = await stream_that_takes(self._connection, subject)
@@ -225,7 +208,6 @@ class NatsPublisher:
                 )
 
     def lost(self) -> None:
-        """The connection was lost: wake the waiting `publish`."""
         self._page.ended.set()
 
 

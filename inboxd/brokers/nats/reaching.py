@@ -1,8 +1,4 @@
-"""Reaches a NATS server: chooses the server, TLS and user.
-
-Owns the errors for an unreachable server: the broker's name in the settings, the server, the cause,
-the remedy. Promises that no error contains the secret.
-"""
+"""Reaches a NATS server: chooses the server, TLS and user; no error contains the secret."""
 
 import ssl
 

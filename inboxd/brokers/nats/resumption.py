@@ -1,22 +1,17 @@
 """Decides whether reading can continue behind a stored position without gaps.
 
-Owns the identity that is stored beside a position, and the note in a durable consumer's
-description. Promises that messages which a stream removed before they were stored are never skipped
-silently. They can be removed
-
+Messages that a stream removed before they were stored are never skipped silently. They are removed
 - by limits or a purge: the stream then begins later than the message after the position. With a
-  filter, the removed messages may have been for other consumers, so the description notes at
-  intervals the position up to which nothing came.
+filter, the removed messages may have been for other consumers, so the durable consumer's
+description notes at intervals the position up to which nothing came;
 - by an acknowledgement that a restored older database does not know, if the stream drops messages
-  that all consumers have acknowledged: the consumer has acknowledged more deliveries than were
-  stored. So the identity contains the delivery there.
+that all consumers have acknowledged: so the identity contains the delivery there;
 - with the stream: another stream has its name, or a stream from a backup, which ends too early.
 
 A position without an identity was set by an operator, and is not checked; a work queue then drops
-the messages up to it. Known limits: if a stream drops acknowledged messages and also has limits,
-the limits may drop messages that were not consumed, which is not noticed with a filter; a stream
-that keeps few messages per subject drops others by design, and counts as lost when its first
-message is later than the one after the position. *See:* `consumer`, which uses it.
+the messages up to it. Known limits: a filter hides messages that a stream's limits dropped, if the
+stream also drops acknowledged ones; a stream that keeps few messages per subject counts as lost
+when its first message is later than the one after the position.
 """
 
 import re
@@ -31,11 +26,7 @@ _NOTE = re.compile(r"inboxd has stored up to (\d+) \(delivery (\d+)\); nothing c
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The note in a durable consumer's description.
-
-    delivery: all deliveries up to this number were of messages up to `position`; nothing: the
-    position up to which nothing else came.
-    """
+    """delivery: the last of messages up to `position`. nothing: no other message came up to it."""
 
     position: int
     delivery: int
@@ -55,7 +46,6 @@ def note_of(durable: NatsDurable | None) -> Note | None:
 
 
 def identity(stream: NatsStream, durable: NatsDurable, delivery: int) -> str:
-    """The identity that is stored with the position of a message."""
     if _keeps(stream):
         return stream.created
     return f"{stream.created} {durable.created} {delivery}"
@@ -70,11 +60,9 @@ class FollowedStream:
 
     @property
     def filtered(self) -> bool:
-        """Whether the source follows only some of its subjects."""
         return bool(self.subjects)
 
     def missing(self, stored: StreamPosition | None) -> StreamLost | BrokerUnavailable:
-        """The error for a stream that does not exist."""
         if stored is not None:
             return self.lost(f"position {stored.position} is stored, but the stream does not exist")
         return BrokerUnavailable(
@@ -109,10 +97,7 @@ class FollowedStream:
         return note.nothing if note.position == position else None
 
     def check(self, stream: NatsStream | None, through: int, created: str = "") -> None:
-        """Raise StreamLost if messages behind `through` might be gone.
-
-        created: the creation time of the stream that was read.
-        """
+        """Raises StreamLost if messages behind `through` might be gone. created: of that stream."""
         if stream is None or (created and stream.created != created):
             raise self.lost("it was deleted")
         if self.filtered and not _keeps(stream):
@@ -150,7 +135,6 @@ class FollowedStream:
             )
 
     def lost(self, why: str) -> StreamLost:
-        """The error for a loss; `why` names the cause."""
         return StreamLost(
             f"source {self.source!r}, stream {self.name} of {self.place}: {why}. Say where to go "
             f"on: inboxd messages reset {self.source} {self.name} --to oldest|newest|POSITION."

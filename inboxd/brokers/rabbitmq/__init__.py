@@ -1,13 +1,8 @@
 """RabbitMQ: messages are published to exchanges, and consumed from one queue, or one stream.
 
-`publisher`, and `consumer` or `stream`, implement `contract`; `looking` inspects without consuming.
-`connection` is their base, and `servers` opens it; `amqp` writes messages as bytes, `incoming`
-reads them.
-
-aio-pika is not used: it cannot drop unsent data; it closes the connection at a message that it
-cannot decode (for example a timestamp in nanoseconds), so one such message would block its queue
-for good; and it needs several times as long per message. Only its dependency pamqp is used, which
-has the methods of AMQP 0.9.1.
+Only pamqp is used, and not aio-pika: that cannot drop unsent data; it closes the connection at a
+message that it cannot decode, so one such message would block its queue for good; and it needs
+several times as long per message.
 """
 
 from inboxd.brokers.rabbitmq.looking import look_at_streams

@@ -1,8 +1,4 @@
-"""Writes the bytes of AMQP 0.9.1 for each message; written by hand, since they cost the most time.
-
-Promises that a message which does not fit AMQP raises MessageRefused before any of it is sent.
-*See:* `connection`, for all other methods; `brokers/cloud_events.py`, for the headers.
-"""
+"""Writes the bytes of AMQP 0.9.1 for each message; by hand, since they cost the most time."""
 
 from __future__ import annotations
 
@@ -38,7 +34,6 @@ _PERSISTENT = b"\x02"
 
 
 def stamp(seconds: float) -> bytes:
-    """A time in the form that `published` takes."""
     return _STAMP.pack(int(seconds))
 
 
@@ -94,10 +89,7 @@ def declared_passively(queue: str) -> bytes:
 def consumed(
     queue: str, tag: str, *, exclusive: bool = False, offset: int | str | None = None
 ) -> bytes:
-    """basic.consume, with acknowledgements; exclusive: no other consumer is allowed.
-
-    offset: where reading of a stream begins: at an offset, its "first" message or its "last" chunk.
-    """
+    """offset: in a stream; or "first", its first message, or "last", its last chunk."""
     bits = bytes([0b100 if exclusive else 0])
     table = b"" if offset is None else _text("x-stream-offset") + _value(offset)
     arguments = _LONG.pack(len(table)) + table
@@ -111,7 +103,6 @@ def method(of: int, number: int, arguments: bytes) -> bytes:
 
 
 def _value(value: int | str) -> bytes:
-    """A value of a table, behind its kind."""
     if isinstance(value, int):
         return b"l" + _SIGNED.pack(value)
     text = value.encode()
@@ -126,7 +117,6 @@ def _publish(exchange: str, to: str) -> bytes:
 
 @lru_cache(1024)
 def _header_name(name: str) -> bytes:
-    """A header's name, and the kind of a value that is a string."""
     if name in _RESERVED:
         raise MessageRefused(
             f"RabbitMQ routes by the header {name!r}, so an event must not have it: emit the event "

@@ -1,9 +1,4 @@
-"""A connection to RabbitMQ with one channel: sends and receives methods and heartbeats.
-
-Owns the socket. Promises: every wait fails when the channel or the connection ends; a server that
-is silent for two heartbeats is lost; `abort` discards unsent data. *See:* `servers`, which opens
-it; `publisher` and `consumer`, which handle received frames.
-"""
+"""A connection to RabbitMQ with one channel; every wait fails when channel or connection end."""
 
 from __future__ import annotations
 
@@ -62,10 +57,7 @@ class AmqpConnection(asyncio.Protocol):
     """One connection; `take` receives the channel's frames that answer no call."""
 
     def __init__(self, where: str, remedies: Mapping[int, str], patience: float) -> None:
-        """where: begins each error; remedies: by the server's error codes.
-
-        patience: time limit for each answer of the server, in seconds.
-        """
+        """where: begins each error; remedies: by error codes; patience: seconds for each answer."""
         self.take: Take = lambda _kind, _index, _payload: None
         self.frame_max = _LEAST_FRAME_MAX
         self._where, self._remedies, self._patience = where, remedies, patience
@@ -83,7 +75,6 @@ class AmqpConnection(asyncio.Protocol):
     # ------------------------------------------------------------------ sending
 
     def check(self) -> None:
-        """Raise the error that ended the channel or connection, if one did."""
         if self._ended is not None:
             raise self._ended
 
@@ -113,7 +104,6 @@ class AmqpConnection(asyncio.Protocol):
             raise error from None
 
     async def open_channel(self) -> None:
-        """Open the channel, for the first time or after it was closed."""
         if isinstance(self._ended, AmqpClosed):
             self._ended = None
         await self.call(commands.Channel.Open())
@@ -133,9 +123,8 @@ class AmqpConnection(asyncio.Protocol):
     # ------------------------------------------------------------------ begin and end
 
     async def greeting(self) -> None:
-        """Wait for the server's first method. Raises BrokerUnavailable."""
         try:
-            start = cast(commands.Connection.Start, await self._greeting)
+            start = cast("commands.Connection.Start", await self._greeting)
         except BrokerUnavailable as error:
             raise BrokerUnavailable(
                 f"{error} Check that this is the port of AMQP, and tls, tls_cert and tls_key."
@@ -144,8 +133,7 @@ class AmqpConnection(asyncio.Protocol):
             raise self.unavailable(f"offers no login by password, only by {start.mechanisms}")
 
     async def log_in(self, start_ok: commands.Connection.StartOk, virtual_host: str) -> None:
-        """Log in, agree on sizes and heartbeats, open the virtual host and a channel."""
-        tune = cast(commands.Connection.Tune, await self.call(start_ok, 0))
+        tune = cast("commands.Connection.Tune", await self.call(start_ok, 0))
         self.frame_max = min(tune.frame_max or _FRAME_MAX, _FRAME_MAX)
         heartbeat = min(tune.heartbeat or _HEARTBEAT, _HEARTBEAT)
         agreed = commands.Connection.TuneOk(tune.channel_max, self.frame_max, heartbeat)
@@ -174,7 +162,6 @@ class AmqpConnection(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """End the connection at once, and discard unsent data."""
         self._lose(self.unavailable("is not connected any more"))
 
     def _lose(self, error: BrokerUnavailable) -> None:
@@ -197,7 +184,7 @@ class AmqpConnection(asyncio.Protocol):
             self._beat.cancel()
 
     def _write(self, data: bytes) -> None:
-        cast(asyncio.Transport, self._transport).write(data)
+        cast("asyncio.Transport", self._transport).write(data)
 
     def _kept(self, promise: asyncio.Future[Any]) -> None:
         self._promises.discard(promise)
@@ -207,8 +194,7 @@ class AmqpConnection(asyncio.Protocol):
     # ------------------------------------------------------------------ receiving
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the protocol's header: the server answers first."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         self._answers.append(self._greeting)
         self._write(b"AMQP\0\0\x09\x01")
 
@@ -224,7 +210,6 @@ class AmqpConnection(asyncio.Protocol):
         self._end(self.unavailable(f"closed the connection{_why(exc)}"))
 
     def data_received(self, data: bytes) -> None:
-        """Handle complete frames, and keep the remaining bytes."""
         self._silent = 0
         data = self._rest + data if self._rest else data
         at, size = 0, len(data)
@@ -277,7 +262,6 @@ class AmqpConnection(asyncio.Protocol):
 
 
 def _why(error: Exception | None) -> str:
-    """The cause in brackets; "" if the connection was closed without an error."""
     if isinstance(error, ssl.SSLError):
         return f" ({error.reason or 'TLS failed'})"
     if isinstance(error, OSError):

@@ -1,12 +1,10 @@
 """Consumes the messages of one queue, and acknowledges them when they are stored.
 
-Promises, beside `contract`: at most `prefetch` messages are held, each with at most `max_body`
-bytes; no other consumer reads the queue at the same time, so it is read in order. RabbitMQ ensures
-this for a classic queue (`exclusive`), and for a queue with `x-single-active-consumer`. For a
-quorum queue without that argument it does not, so a reader that finds another consumer there gives
-way. Known limits: a message that is not acknowledged when the connection ends comes again, perhaps
-behind others; RabbitMQ counts no bytes (it does not implement `prefetch_size`); queues of the type
-`stream` are refused, since an acknowledgement stores nothing there: `stream` reads these.
+Promises, beside `contract`: no other consumer reads the queue at the same time, so it is read in
+order. RabbitMQ ensures this for a classic queue (`exclusive`), and by `x-single-active-consumer`;
+at a quorum queue without that argument, a reader that finds another consumer gives way. Known
+limits: an unacknowledged message comes again when the connection ends, perhaps behind others;
+RabbitMQ counts no bytes (`prefetch_size`); queues of the type `stream` are refused.
 """
 
 from __future__ import annotations
@@ -106,7 +104,7 @@ class RabbitMQConsumer:
         """Acknowledge all at once, or one by one if deliveries between them are not included."""
         if not messages:
             return
-        tags = [cast(int, message.token) for message in messages]
+        tags = [cast("int", message.token) for message in messages]
         if tags[-1] - self._acknowledged == len(tags):
             self._acknowledged = tags[-1]
             written = amqp.acknowledged(tags[-1], multiple=True)
@@ -130,10 +128,7 @@ class RabbitMQConsumer:
         await self._connection.call(amqp.consumed(self._queue, _TAG, exclusive=exclusive))
 
     async def _consume_beside(self, prefetch: int) -> None:
-        """Consume without `exclusive`.
-
-        Raises BrokerUnavailable if another consumer has the queue.
-        """
+        """Raises BrokerUnavailable if another consumer has the queue."""
         await self._connection.open_channel()
         try:
             await self._consume(prefetch, exclusive=False)
@@ -147,13 +142,12 @@ class RabbitMQConsumer:
 
     async def _declare(self) -> commands.Queue.DeclareOk:
         declared = await self._connection.call(amqp.declared_passively(self._queue))
-        return cast(commands.Queue.DeclareOk, declared)
+        return cast("commands.Queue.DeclareOk", declared)
 
     async def _consumers(self) -> int:
         return (await self._declare()).consumer_count or 0
 
     async def _gone(self) -> NoReturn:
-        """Raise the reason why RabbitMQ has ended our consumption."""
         try:
             await self._declare()
         except AmqpClosed as closed:
@@ -229,7 +223,6 @@ class RabbitMQConsumer:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn a closed channel into an error of one line with the remedy."""
         try:
             yield
         except AmqpClosed as closed:

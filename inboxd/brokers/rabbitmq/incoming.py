@@ -1,8 +1,7 @@
 """Reads messages from bytes of AMQP 0.9.1.
 
-Promises that unreadable properties of a message are left out without an error: after an error the
-message would come again and again. Known limit: tables and lists in headers, such as `x-death`, are
-left out. *See:* `amqp`, which writes; `consumer` and `publisher`, which read.
+Unreadable properties are left out: after an error the message would come again and again. Known
+limit: tables and lists in headers, such as `x-death`, are left out.
 """
 
 from __future__ import annotations
@@ -21,11 +20,7 @@ _CONTENT = struct.Struct(">HHQH")  # class, weight, size of the body, flags
 
 @dataclass(slots=True)
 class AmqpProperties:
-    """The properties of a received message. time: seconds since the epoch.
-
-    headers: names in lower case. They include AMQP's own string properties, such as `type` and
-    `content-type`, which override headers of the same names, since RabbitMQ does not check headers.
-    """
+    """headers: lower case; AMQP's own, such as `type`, override. time: seconds since the epoch."""
 
     headers: dict[str, str] = field(default_factory=dict)
     time: float | None = None
@@ -118,10 +113,7 @@ def _property(
 
 
 def _table(payload: bytes, at: int, stop: int) -> Iterator[tuple[str, str]]:
-    """Headers whose values are, or can be written as, strings; up to a header of an unknown kind.
-
-    Raises IndexError or struct.error if the table is cut short.
-    """
+    """Only values that can be strings, up to a header of an unknown kind; raises if cut short."""
     while at < stop:
         behind = at + 1 + payload[at]
         name, kind = _decoded(payload[at + 1 : behind]), payload[behind]

@@ -1,7 +1,4 @@
-"""Looks up the state of a queue or a stream, without consuming or storing.
-
-A queue has no positions, so only the number of its waiting messages is known.
-"""
+"""Looks up a queue or a stream, without consuming; a queue has a count and no positions."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -44,7 +41,7 @@ async def _queue(name: str, broker: Broker, source: str, settings: MessageSource
         ) from closed
     finally:
         await connection.close()
-    waiting = cast(commands.Queue.DeclareOk, answer).message_count
+    waiting = cast("commands.Queue.DeclareOk", answer).message_count
     return SeenStream(stream=queue, oldest=None, end=None, waiting=waiting)
 
 

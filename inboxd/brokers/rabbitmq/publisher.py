@@ -1,18 +1,14 @@
 """Publishes messages; RabbitMQ confirms or refuses each.
 
-Matches confirmations to messages. Promises, beside `contract`:
+- Each message is persistent and mandatory: a message that no queue takes is refused, not lost.
+- A message that does not fit AMQP is refused before any of it is sent, and the other messages are
+published (R4.14).
+- If RabbitMQ closes the channel for a message, halving finds and refuses it, since RabbitMQ names
+it only in words; messages with the same wrong exchange are refused with it. Unconfirmed messages
+are published once more, so some of them may exist twice.
 
-- each message is persistent and mandatory: a message that no queue takes is refused, not lost;
-- a message that does not fit AMQP is refused before any of it is sent, and the other messages are
-published (R4.14);
-- a message for which RabbitMQ closes the channel is refused without the other messages: the channel
-is opened again, and unconfirmed messages are published once more, so some of them may exist twice.
-Halving finds the message at fault: RabbitMQ names it only in words, which are not part of the
-protocol. Messages with the same wrong exchange are refused with it; messages of its size or more
-are published one by one.
-
-Confirmations count the deliveries of their channel. A returned message has no number, but returns
-come in the order of sending, each before the message's confirmation.
+A returned message has no number, but returns come in the order of sending, each before the
+message's confirmation.
 """
 
 from __future__ import annotations
@@ -43,7 +39,6 @@ _NACKED = (
 
 
 async def open_publisher(name: str, broker: Broker) -> RabbitMQPublisher:
-    """Open a connection for publishing. Raises BrokerUnavailable."""
     connection = await connect(name, broker, "inboxd, publisher")
     publisher = RabbitMQPublisher(connection)
     try:
@@ -65,7 +60,6 @@ class RabbitMQPublisher:
         self._returned: tuple[str, str, str] | None = None
 
     async def prepare(self) -> None:
-        """Set a new channel to confirm published messages."""
         self._last = 0
         await self._connection.call(commands.Confirm.Select())
 
@@ -91,7 +85,6 @@ class RabbitMQPublisher:
         await self._connection.close()
 
     async def _publish(self, page: Published, most: int) -> None:
-        """Publish the first `most` remaining messages, and wait for their results."""
         page.begin(self._last + 1)
         self._page = page
         pieces, size = [], 0
@@ -111,7 +104,6 @@ class RabbitMQPublisher:
             await page.whole
 
     def _written(self, page: Published, most: int) -> Iterator[tuple[int, bytes]]:
-        """The first remaining messages, as bytes; a message that cannot be sent is refused."""
         now, frame_max = amqp.stamp(time.time()), self._connection.frame_max
         self._suspect = False
         for place in page.places()[:most]:
@@ -155,10 +147,7 @@ class RabbitMQPublisher:
     # ------------------------------------------------------------------ after a closed channel
 
     def _halve(self, closed: AmqpClosed, page: Published) -> int:
-        """How many to publish next; a message that was alone is refused, with similar messages.
-
-        Raises BrokerUnavailable if no message can be the reason.
-        """
+        """How many to publish next. Raises BrokerUnavailable if no message can be the reason."""
         if closed.code not in _TO_BLAME or not page.awaited:
             raise self._connection.unavailable(f"closed the channel ({closed.text})") from closed
         if page.awaited > 1:
@@ -199,8 +188,6 @@ def _refusal(closed: AmqpClosed, message: OutgoingMessage) -> MessageRefused:
 
 
 class Published:
-    """The messages of one call: their results, and the message of each delivery."""
-
     def __init__(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
         self.messages = messages
         self.left = len(messages)  # number without a result
@@ -221,25 +208,20 @@ class Published:
 
     @property
     def any_sent(self) -> bool:
-        """Whether a message was sent since `begin`."""
         return bool(self._sent)
 
     def places(self) -> list[int]:
-        """The indexes of messages without a result."""
         return [place for place, told in enumerate(self._told) if not told]
 
     def unconfirmed(self) -> list[int]:
-        """The indexes of messages that were sent and have no result."""
         return [place for place in self._sent if self._out[place]]
 
     def sent(self, place: int) -> None:
-        """Note that the next delivery is this message."""
         self._sent.append(place)
         self._out[place] = 1
         self.awaited += 1
 
     def tell(self, place: int, refusal: MessageRefused | None) -> None:
-        """Report the result of a message, once."""
         if self._told[place]:
             return
         self._told[place] = 1
@@ -260,10 +242,7 @@ class Published:
             self._confirmed = stop
 
     def refuse(self, id: str, to: str, refusal: MessageRefused) -> None:
-        """Refuse the next message with this id and routing key.
-
-        Raises ValueError if no such message is left.
-        """
+        """Refuse the next message of this id and routing key. Raises ValueError if none is left."""
         for delivery in range(self._looked, len(self._sent)):
             message = self.messages[self._sent[delivery]]
             if message.id == id and message.to == to:

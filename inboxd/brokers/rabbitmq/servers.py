@@ -1,8 +1,4 @@
-"""Opens a connection by a broker's settings: its servers in turn, TLS, the login.
-
-Promises one clear error for anything wrong: it names the broker, the server, the cause and the
-remedy, not the password.
-"""
+"""Opens a connection to a broker's servers in turn; an error never contains the password."""
 
 from __future__ import annotations
 
@@ -35,10 +31,7 @@ _CAPABILITIES = {
 
 
 async def connect(name: str, broker: Broker, role: str) -> AmqpConnection:
-    """Connect to the first server that accepts the login, and open a channel.
-
-    role: the connection's name at RabbitMQ. Raises BrokerUnavailable.
-    """
+    """role: the connection's name at RabbitMQ. Raises BrokerUnavailable."""
     try:
         password = await to_thread.run_sync(broker.secret)
         context = await to_thread.run_sync(tls.context, name, broker)
@@ -89,7 +82,6 @@ async def _logged_in(
 
 @contextmanager
 def _explained(connection: AmqpConnection, where: str) -> Iterator[None]:
-    """Turn the error of a failed connection into one line with the remedy."""
     try:
         yield
     except TimeoutError as error:

@@ -1,17 +1,13 @@
 """Consumes a RabbitMQ stream (`x-queue-type: stream`) over AMQP 0.9.1, from its stored position on.
 
-RabbitMQ accepts any offset and continues at a possible one: with the oldest message, or at the end.
-So reading begins *with* the last stored message, which is checked and not handed over: it must
-exist and be the same message, since AMQP gives a stream no identity. The identity here is a
-message's fingerprint, so a message at the same offset of another stream is another event.
-
-Promises: if RabbitMQ removed messages behind the stored position, also while it is read, or if the
-stream was made anew or ends before the position, a StreamLost is raised. An acknowledgement only
-makes room for more messages. Known limits: offsets have gaps at RabbitMQ's own records, so the lag
-of a source is not known; a single reader is ensured by the source's lease, not by RabbitMQ; if a
-stream lost exactly the messages up to the position, nothing shows whether it is the same stream;
-"newest" is the last message that came until shortly after the look-up. *See:* `consumer`, for
-queues; `inbound/messages/`, which stores.
+RabbitMQ accepts any offset and continues at a possible one, and AMQP gives a stream no identity. So
+reading begins *with* the last stored message, which must be there with the same fingerprint, and is
+not handed over. StreamLost is raised if RabbitMQ removed messages behind the stored position, also
+while it is read, or if the stream was made anew or ends before the position.
+Known limits: offsets have gaps at RabbitMQ's own records, so the lag is not known; a single reader
+is ensured by the source's lease, not by RabbitMQ; if a stream lost exactly the messages up to the
+position, nothing shows whether it is the same stream; "newest" is the last message that came until
+shortly after the look-up.
 """
 
 from __future__ import annotations
@@ -127,7 +123,6 @@ class FollowedRabbitMQStream:
         return [each for each in found if each.position is not None and each.position <= last]
 
     def lost(self, at: int, why: str) -> StreamLost:
-        """The error for a loss; `why` names the cause."""
         return StreamLost(
             f"source {self._source!r}, stream {self.name} of broker {self._broker_name!r}: "
             f"position {at} is stored, and {why}. Say where to go on: inboxd messages reset "
@@ -246,18 +241,15 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         """Not known: offsets have gaps."""
 
     def put_back(self, message: IncomingMessage) -> None:
-        """Hand the message over before all other messages."""
         self._held.appendleft(message)
 
     def _is_no_stream(self, does: str) -> BrokerUnavailable:
-        """The error for a queue that is named as a stream; does: how the server shows that."""
         return self._connection.unavailable(
             f"{does} {self._queue!r}, so it is not a stream: name it by rabbitmq_queue in "
             f"{self._where}, not by rabbitmq_stream"
         )
 
     def silent(self, position: int) -> Exception:
-        """The error for an existing message that did not come."""
         return self._connection.unavailable(
             f"did not hand over position {position} of {self._queue!r} in time"
         )

@@ -1,7 +1,6 @@
 """The lease that lets one worker stop claiming, so that it can run a suspect alone.
 
-Promises that at most one worker at a time stops claiming, and that a lease is given up even if the
-answer to its taking was lost. *See:* `suspects`, `inboxd.store.leases`.
+It is given up even if the answer to its taking was lost.
 """
 
 from inboxd.engine.parts import Parts
@@ -20,13 +19,12 @@ class AloneLease:
     async def hold(self) -> bool:
         """Take or renew the lease; returns whether this worker has it."""
         self._held = True  # set before the statement, since its answer may be lost
-        async with borrow(self._parts.pool) as connection:
-            self._held = await leases.hold(connection, self._parts.sql, _NAME, self._parts.me.id)
+        async with borrow(self._parts.pool) as session:
+            self._held = await leases.hold(session, _NAME, self._parts.me.id)
         return self._held
 
     async def free(self) -> None:
-        """Give up the lease, if this worker might hold it."""
         if self._held:
-            async with borrow(self._parts.pool) as connection:
-                await leases.free(connection, self._parts.sql, _NAME, self._parts.me.id)
+            async with borrow(self._parts.pool) as session:
+                await leases.free(session, _NAME, self._parts.me.id)
             self._held = False

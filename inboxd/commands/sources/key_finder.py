@@ -1,10 +1,8 @@
 """Finds the keys of a queue that may have something to run.
 
-Owns the round of a queue's keys, and the cursors of two searches. One finds new rows by time, from
-its cursor on. The other walks all keys from the first one, a page at a time, and finds keys that
-other workers have freed; it takes only a small share of the time. Known limit: with very many
-blocked keys a walk takes seconds, and so does finding a key that an operator freed. *See:*
-`limited`, which claims from these keys.
+One search finds new rows by time, from its cursor on. The other walks all keys, a page at a time,
+and finds keys that other workers have freed; it takes a small share of the time. Known limit: with
+very many blocked keys a walk takes seconds. *See:* `limited`, which claims from these keys.
 """
 
 from collections import Counter
@@ -16,9 +14,8 @@ from inboxd.commands.sources.key_runs import KeyRuns, QueueKey
 from inboxd.model.key_round_robin import KeyRoundRobin
 from inboxd.model.lane import Lane
 from inboxd.store import limits
-from inboxd.store.connections import Connection
 from inboxd.store.limits import Claimed, KeyedSighting
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 # Keys that one search reads; a walk pauses while the round holds this many.
 _PAGE = 1_000
@@ -30,19 +27,13 @@ _LEARN_SECONDS, _LEARN_SHARE, _LONGEST_LEARN_SECONDS = 0.05, 1 / 50, 0.25
 
 
 class KeyFinder:
-    """The keys of one queue that this worker knows."""
-
-    def __init__(
-        self, queue: str, sql: Statements, admission: Admission, key_runs: KeyRuns
-    ) -> None:
-        """Find keys of `queue` that may have more commands here."""
+    def __init__(self, queue: str, admission: Admission, key_runs: KeyRuns) -> None:
         # The keys in turn; mean number of rows that a key gave at the last claim.
         self.turns = KeyRoundRobin()
         self.of_each = 1.0
         # Whether a walk of all keys is under way.
         self.looking = False
         self._queue = queue
-        self._sql = sql
         self._admission = admission
         self._key_runs = key_runs
         # By type, how far the new rows were read; time of the next reading.
@@ -55,16 +46,13 @@ class KeyFinder:
 
     @property
     def has_lines(self) -> bool:
-        """Whether the queue has, or had, commands with keys."""
         return bool(self._arrivals)
 
     @property
     def has_just_learnt(self) -> bool:
-        """Whether new rows were read a moment ago."""
         return monotonic() < self._next_learn
 
     def on_sighting(self, line: KeyedSighting) -> None:
-        """Note the commands of one type that a survey saw; start a walk if some are due."""
         now = monotonic()
         if line.type not in self._arrivals:
             self._arrivals[line.type] = Lane((self._queue, line.type), line.seen_at)
@@ -72,13 +60,12 @@ class KeyFinder:
         if line.oldest is not None and not self.looking and now >= self._next_look:
             self.looking, self._after, self._look_began = True, None, now
 
-    async def find(self, connection: Connection, types: Sequence[str], room: int) -> None:
+    async def find(self, session: Session, types: Sequence[str], room: int) -> None:
         """Find keys with rows of these types, if the keys of the round might not fill the room."""
-        await self._on_arrivals(connection, types, room)
-        await self._look(connection)
+        await self._on_arrivals(session, types, room)
+        await self._look(session)
 
     def add(self, keys: Iterable[str]) -> None:
-        """Add keys that may have something to run, at the end of the round."""
         self.turns.add(key for key in keys if not self._key_runs.full(QueueKey(self._queue, key)))
 
     def gave(self, keys: Sequence[str], claimed: Claimed, *, cut: bool) -> None:
@@ -96,13 +83,12 @@ class KeyFinder:
         if keys:
             self.of_each = max(1.0, given.total() / len(keys))
 
-    async def _on_arrivals(self, connection: Connection, types: Sequence[str], room: int) -> None:
-        """Find the keys of rows that are new, or due again."""
+    async def _on_arrivals(self, session: Session, types: Sequence[str], room: int) -> None:
         now = monotonic()
         if len(self.turns) * self.of_each >= room and now < self._next_learn:
             return
         lanes = [self._arrivals[type_] for type_ in types if type_ in self._arrivals]
-        rows = await limits.arrived(connection, self._sql, self._queue, lanes, _PAGE)
+        rows = await limits.arrived(session, self._queue, lanes, _PAGE)
         for row in rows:
             if row["run_at"] is not None:
                 self._arrivals[row["type"]].advance(row["run_at"], row["id"])
@@ -114,14 +100,12 @@ class KeyFinder:
         self._next_learn = now + pause
         self.add(dict.fromkeys(row["key"] for row in rows))
 
-    async def _look(self, connection: Connection) -> None:
+    async def _look(self, session: Session) -> None:
         """Read the next page of a walk of all keys."""
         if not self.looking or len(self.turns) >= _PAGE:
             return
         bounds = self._admission.bounds(self._queue)
-        keys = await limits.find_keys(
-            connection, self._sql, self._queue, self._after, bounds, _PAGE
-        )
+        keys = await limits.find_keys(session, self._queue, self._after, bounds, _PAGE)
         self.add(each.key for each in keys if each.free)
         if len(keys) == _PAGE:
             self._after = keys[-1].key

@@ -1,13 +1,11 @@
 """Runs of keys: commands of one ordering key that were leased together start one after the other.
 
-Owns the commands of keys that are leased and have not started. Promises (promise 5) that a command
-of a strict key starts only after the command ahead of it has succeeded; if that one did not
-succeed, the remaining commands of the run return to their line, as if they had never been leased. A
-run may be lengthened: the next commands of its line are leased before its last command ends. If
-commands were removed from the run before that claim's answer, the new commands stand behind them,
-and return as well. Known limit: a run stays on one worker, so a slow command delays the remaining
-ones; after a while they are given back. Runs of commands that take longer than some milliseconds
-are short, and are not lengthened. *See:* `runners`, which starts these rows.
+A command of a strict key starts only after the command ahead of it has succeeded; otherwise the
+rest of the run returns to its line, as if never leased (promise 5). The next commands of its line
+are leased before its last command ends; if commands were removed meanwhile, the new ones return as
+well. Known limit: a run stays on one worker, so a slow command delays the remaining ones; after a
+while they are given back. Only runs of quick commands are long. *See:* `runners`, which starts
+these rows.
 """
 
 from collections import Counter, defaultdict, deque
@@ -66,16 +64,14 @@ class KeyRuns:
         return bool(self._runs)
 
     def full(self, key: QueueKey) -> bool:
-        """Whether no more commands of a key may run here."""
         return self._running[key] >= self.at_once(key.queue)
 
     def begin(
         self, rows: Sequence[ClaimedCommand], handed_over: int
     ) -> tuple[list[ClaimedCommand], list[ClaimedCommand]]:
-        """Begin runs with leased rows, which are in order, or lengthen the runs that expect them.
+        """Lengthen runs that expect rows. Returns rows that start, and rows for their lines.
 
-        Returns rows that start at once, and rows that go back into their lines. handed_over: the
-        number of outcomes by now.
+        handed_over: the number of outcomes by now.
         """
         lines = defaultdict[tuple[str, str], deque[ClaimedCommand]](deque)
         for row in rows:
@@ -105,10 +101,7 @@ class KeyRuns:
         return first, back
 
     def expect(self, queue: str, left: int, most: int) -> list[str]:
-        """At most `most` keys of a queue whose runs may be lengthened; they expect the next rows.
-
-        These runs have at most `left` rows left, or have ended with outcomes not yet written.
-        """
+        """Keys of runs with at most `left` rows, or with unwritten outcomes; they expect rows."""
         open_ = {run.key: run for run, _ in self.ended if not self._running[run.key]}
         open_ |= {run.key: run for run in self._all() if len(run.rest) <= left}
         chosen = [run for run in open_.values() if run.key.queue == queue and run.may_grow][:most]
@@ -122,10 +115,7 @@ class KeyRuns:
         return [run.key.key for run in chosen]
 
     def expect_no_more(self, handed_over: int) -> None:
-        """The claim brought nothing for the runs that still expect rows, or its answer was lost.
-
-        They are not lengthened any more: rows of a lost answer stand behind them.
-        """
+        """Expecting runs are not lengthened any more: rows of a lost answer stand behind them."""
         while self._expecting:
             _, run = self._expecting.popitem()
             run.given = 0
@@ -135,10 +125,9 @@ class KeyRuns:
     def end(
         self, row: ClaimedCommand, handed_over: int, *, well: bool
     ) -> tuple[ClaimedCommand | None, list[ClaimedCommand]]:
-        """A row ended; returns the row that starts next, and rows that go back into their line.
+        """Returns the row that starts next, and rows that go back into their line.
 
-        well: it succeeded. handed_over: the number of outcomes by now, with this row's; those of
-        the rows that go back come next.
+        well: it succeeded. handed_over: with this row's outcome, before those of rows that go back.
         """
         run = self._runs.pop(row["id"], None)
         if run is None:
@@ -171,7 +160,6 @@ class KeyRuns:
         return back
 
     def remove(self, ids: frozenset[int]) -> list[ClaimedCommand]:
-        """Remove the given rows that have not started."""
         removed = []
         for run in self._all():
             for row in [row for row in run.rest if row["id"] in ids]:
@@ -180,10 +168,7 @@ class KeyRuns:
         return removed
 
     def written(self, through: int) -> Iterator[QueueKey]:
-        """Keys to ask again: the outcomes of their ended runs are written.
-
-        through: number of written outcomes.
-        """
+        """Keys to ask again. through: number of written outcomes."""
         while self.ended and self.ended[0][1] <= through:
             yield self.ended.popleft()[0].key
 
@@ -206,7 +191,6 @@ class KeyRuns:
 
 
 def _emptied(run: _Run) -> list[ClaimedCommand]:
-    """Remove all rows that have not started."""
     rows = list(run.rest)
     if rows:
         run.rest.clear()

@@ -1,7 +1,6 @@
 """Commands of queues without limits over all workers, claimed from their lanes.
 
-Owns the cursors of these lanes. Promises that one claim asks all lanes of a level, the longest
-waiting first. *See:* `inboxd.store.commands.claim`, `inboxd.commands.runners`.
+*See:* `inboxd.store.commands.claim`, `inboxd.commands.runners`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,9 @@ from inboxd.engine.processor import Survey, soonest
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import commands
-from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 
 
 class PlainLanes:
@@ -23,18 +22,15 @@ class PlainLanes:
     again: float | None = None
 
     def __init__(self, parts: Parts, admission: Admission, order: PriorityOrder) -> None:
-        """Claim commands that `admission` admits, by the levels of `order`."""
         self._parts = parts
         self._admission = admission
         self._order = order
         self._lanes = Lanes()
 
     def forget(self) -> None:
-        """Rewind all lanes to their beginnings."""
         self._lanes.forget()
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
-        """Rewind the lanes that have due rows."""
+    async def survey(self, session: Session, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
         mine = self._admission.served(seen.lanes, limited=False)
         return Survey(self._lanes.sweep(mine), soonest(each.next for each in mine))
 
@@ -54,7 +50,6 @@ class PlainLanes:
         return self._admission.probe_room(str(lane.key[0]), str(lane.key[1]))
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
-        """Lease from the lanes whose queue still has room."""
         lanes = list(ask.lanes)
         while lanes:
             room = self._admission.rooms(str(lane.key[0]) for lane in lanes)
@@ -76,10 +71,8 @@ class PlainLanes:
             if most <= 0:
                 return []
         with self._parts.metrics.claim_duration.labels("command").time():
-            async with borrow(self._parts.pool) as connection:
-                rows = await commands.claim(
-                    connection, self._parts.sql, self._parts.me.id, room, lanes, most
-                )
+            async with borrow(self._parts.pool) as session:
+                rows = await commands.claim(session, self._parts.me.id, room, lanes, most)
         self._parts.metrics.page_rows.labels("command").observe(len(rows))
         for lane in advance(lanes, rows):
             self._lanes.took(lane)

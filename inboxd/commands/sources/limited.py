@@ -1,10 +1,8 @@
 """Claims from queues with limits over all workers, and from the lines of ordering keys.
 
-Owns the keys of such queues (`key_finder`), and the times at which full queues are asked again.
-Promises that a queue from which nothing may run costs other queues nothing: it is not asked for a
-time, or until one of its commands has ended here. If no other key waits for a turn, more commands
-of the keys that run here are claimed before the first ones are settled, so that claims, runs and
-settlements of one key overlap. *See:* `inboxd.store.limits.claim`, `key_runs`.
+A queue from which nothing may run is not asked for a time, or until one of its commands has ended
+here. If no other key waits for a turn, more commands of running keys are claimed before the first
+ones are settled. *See:* `inboxd.store.limits.claim`, `key_runs`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,10 +22,10 @@ from inboxd.model.key_round_robin import RUN, share
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import limits
-from inboxd.store.connections import Connection
 from inboxd.store.limits import Claimed, Wanted
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 
 # Seconds until a full queue is asked again: the first wait, doubled up to the longest.
 _FULL, _LONGEST_FULL = 0.05, 1.0
@@ -45,8 +43,6 @@ _LOOK_AGAIN = 1.0
 
 @dataclass(slots=True)
 class _Known:
-    """This worker's knowledge of one queue."""
-
     keys: KeyFinder
     lanes_first: bool = False
     # Why none of its commands can run, until when, and the last wait in seconds.
@@ -58,8 +54,6 @@ class _Known:
 
 
 class LimitedQueues:
-    """Queues from which `claim_limited` claims: those with limits, and those with keys."""
-
     def __init__(
         self,
         parts: Parts,
@@ -68,10 +62,6 @@ class LimitedQueues:
         admission: Admission,
         order: PriorityOrder,
     ) -> None:
-        """Claim commands that `admission` admits, by the levels of `order`.
-
-        settler: writes their outcomes.
-        """
         self._parts = parts
         self._settler = settler
         self._key_runs = key_runs
@@ -95,7 +85,6 @@ class LimitedQueues:
             known.held_back, known.until = None, 0.0
 
     def forget_lanes(self) -> None:
-        """Rewind all lanes to their beginnings."""
         self._lanes.forget()
 
     def forget(self) -> None:
@@ -106,7 +95,7 @@ class LimitedQueues:
 
     # ------------------------------------------------------------------------------------ looks
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
+    async def survey(self, session: Session, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
         """Rewind lanes with due rows; search for the keys of due lines."""
         lanes = self._admission.served(seen.lanes, limited=True)
         lines = [line for line in seen.lines if self._admission.serves(line.queue, line.type)]
@@ -120,7 +109,6 @@ class LimitedQueues:
     # ----------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim, with its lanes, for each queue that may have something to run."""
         limited = self._admission.limited
         lanes: dict[str, list[Lane]] = {}
         for lane in self._admission.open(self._lanes.ordered()):
@@ -175,13 +163,11 @@ class LimitedQueues:
         if self._key_runs.ended:
             for key in self._key_runs.written(self._settler.through):
                 self._of(key.queue).keys.turns.add([key.key])
-        async with borrow(self._parts.pool) as connection:
-            want = await self._want(connection, ask, known, room)
+        async with borrow(self._parts.pool) as session:
+            want = await self._want(session, ask, known, room)
             if want is None:
                 return []
-            claimed = await limits.claim(
-                connection, self._parts.sql, self._parts.me.id, queue, bounds, want
-            )
+            claimed = await limits.claim(session, self._parts.me.id, queue, bounds, want)
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
@@ -193,21 +179,14 @@ class LimitedQueues:
         if known.until > monotonic():
             return []
         want = Wanted(room, types, suspects=group, alone=alone)
-        async with borrow(self._parts.pool) as connection:
+        async with borrow(self._parts.pool) as session:
             claimed = await limits.claim(
-                connection,
-                self._parts.sql,
-                self._parts.me.id,
-                queue,
-                self._admission.bounds(queue),
-                want,
+                session, self._parts.me.id, queue, self._admission.bounds(queue), want
             )
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
-    async def _want(
-        self, connection: Connection, ask: Ask, known: _Known, room: int
-    ) -> Wanted | None:
+    async def _want(self, session: Session, ask: Ask, known: _Known, room: int) -> Wanted | None:
         """The next useful claim from a queue; None: there is nothing to claim."""
         queue, lanes, types = ask.queue, ask.lanes, self._admission.types(ask.queue)
         longest = max(1, int(_RUN_SECONDS / self._admission.prefetch.took))
@@ -221,7 +200,7 @@ class LimitedQueues:
             else []
         )
         if known.keys.has_lines and not following:
-            await known.keys.find(connection, types, room)
+            await known.keys.find(session, types, room)
             if may_follow and not known.keys.turns:
                 following = self._going_on(queue, room, longest)
         if not (lanes or known.keys.turns or following):
@@ -296,6 +275,6 @@ class LimitedQueues:
     def _of(self, queue: str) -> _Known:
         known = self._known.get(queue)
         if known is None:
-            keys = KeyFinder(queue, self._parts.sql, self._admission, self._key_runs)
+            keys = KeyFinder(queue, self._admission, self._key_runs)
             known = self._known[queue] = _Known(keys)
         return known

@@ -1,10 +1,4 @@
-"""Sources of commands: the contract that `processing` uses.
-
-Owns the contract, and the survey that all sources share. There are three sources: `lanes`, commands
-of queues without limits; `limited`, queues with limits over all workers, and lines of ordering
-keys; and `suspects`, commands that ran on a worker when it died. *See:* `commands/processing.py`,
-which uses them.
-"""
+"""Sources of commands: the contract that `processing` uses, and the survey that they share."""
 
 import itertools
 from collections.abc import Sequence
@@ -15,23 +9,19 @@ from inboxd.engine.processor import Survey
 from inboxd.model.lane import Lane, Sighting
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, limits
-from inboxd.store.connections import Connection
 from inboxd.store.limits import KeyedSighting
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """All lanes and lines with commands, read once from the beginning for all sources."""
-
     lanes: Sequence[Sighting]
     lines: Sequence[KeyedSighting]
 
 
-async def look(connection: Connection, sql: Statements) -> Sightings:
-    """Read all lanes and lines from the beginning."""
-    return Sightings(await commands.survey(connection, sql), await limits.survey(connection, sql))
+async def look(session: Session) -> Sightings:
+    return Sightings(await commands.survey(session), await limits.survey(session))
 
 
 class CommandSource(Protocol):
@@ -42,11 +32,10 @@ class CommandSource(Protocol):
     def forget(self) -> None:
         """Forget the server, since the connection was lost; a claim may have committed."""
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:
+    async def survey(self, session: Session, seen: Sightings) -> Survey:
         """Take over a survey; returns whether a row is due here, and when the next row is."""
 
-    def asks(self) -> list[Ask]:
-        """The claims that are useful now, each with its level."""
+    def asks(self) -> list[Ask]: ...
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease up to `most` commands, and of each queue at most its room."""

@@ -1,8 +1,4 @@
-"""Groups of suspects: commands that ran together on a worker when it died (ADR 20).
-
-Owns the order in which groups are tried, and the time for which a group is watched. Pure. *See:*
-`suspects`.
-"""
+"""Groups of suspects: commands that ran together on a worker when it died (ADR 20)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,14 +14,11 @@ _MOST_DOUBLINGS = 6
 
 @dataclass(slots=True)
 class SuspectGroup:
-    """The due commands of a group, those that this worker handles."""
-
     id: UUID
     parts: list[Suspected] = field(default_factory=list)
 
     @property
     def alone(self) -> bool:
-        """Whether the group is a single command that must run alone."""
         return any(part.alone for part in self.parts)
 
     @property

@@ -1,12 +1,10 @@
 """Suspects: commands that ran on a worker when it died, tried by groups (ADR 20).
 
-Owns the choice of the group that this worker runs, and of the command that it runs alone. The
-commands of a group run concurrently, beside ordinary commands; the next group begins only when this
-one has ended or has run for a while, so that a death points to one group. Promises that no other
-command and no event runs here beside a command that runs alone, until it has ended or has run for a
-while. Then the database marks it as not alone before anything else starts, since a death counts
-only against a command that was alone. Known limit: a worker that wants to run one alone claims
-nothing until all its commands have ended, for any length of time.
+The commands of a group run beside ordinary ones; the next group begins only when this one has ended
+or has run for a while, so that a death points to one group. Beside a command that runs alone
+nothing else runs for a while; then the database marks it as not alone before anything else starts,
+since a death counts only against a command that was alone. Known limit: a worker that wants to run
+one alone claims nothing until all its commands have ended.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +26,9 @@ from inboxd.engine.processor import Survey, soonest
 from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands
-from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -56,7 +54,6 @@ class Suspects:
         admission: Admission,
         on_change: Callable[[], None],
     ) -> None:
-        """Claim suspects that `admission` admits; on_change: wakes the processor."""
         self._parts = parts
         self._limited = limited
         self._settler = settler
@@ -86,12 +83,10 @@ class Suspects:
 
     @property
     def exclusive(self) -> bool:
-        """Whether nothing but suspects may be claimed."""
         return self._wants or self._alone is not None
 
     @property
     def due(self) -> bool:
-        """Whether a search for suspects is due."""
         return self._alone is None and monotonic() >= self._look_at
 
     @property
@@ -109,7 +104,7 @@ class Suspects:
 
     # ----------------------------------------------------------------------------------- looks
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:
+    async def survey(self, session: Session, seen: Sightings) -> Survey:
         """Whether suspects are due that this worker may lease, and when others may become due."""
         serves = self._admission.serves
         plain = any(lane.key[2] is None for lane in seen.lanes)
@@ -117,7 +112,7 @@ class Suspects:
             line.oldest is not None and serves(line.queue, line.type) for line in seen.lines
         ):
             return Survey(due=False, next=None)
-        found = await commands.find_suspects(connection, self._parts.sql)
+        found = await commands.find_suspects(session)
         mine = [part for part in found if serves(part.queue, part.type)]
         due = any(part.oldest is not None and self._may_take(part.group) for part in mine)
         if due and self._look_at == inf:
@@ -133,21 +128,19 @@ class Suspects:
         self._on_change()
 
     def events_rest(self) -> None:
-        """A suspect may run alone, since no event handler runs any more."""
         self._look_now()
 
     # ---------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim, before all others, if a search for suspects is due."""
         return [Ask(-inf, "")] if self.due else []
 
     async def claim(self, _ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease up to `most` commands of one group, or a single command that must run alone."""
         if not self._wants:  # the lease may still be held after a lost connection
             await self._lease.free()
-        async with borrow(self._parts.pool) as connection:
-            found = await commands.find_suspects(connection, self._parts.sql)
+        async with borrow(self._parts.pool) as session:
+            found = await commands.find_suspects(session)
         serves = self._admission.serves
         groups = grouped(part for part in found if serves(part.queue, part.type))
         self._backoffs = {
@@ -214,10 +207,9 @@ class Suspects:
                 plain[queue] = room
         if plain and len(rows) < most:
             types = sorted({part.type for part in group.parts if part.queue in plain})
-            async with borrow(self._parts.pool) as connection:
+            async with borrow(self._parts.pool) as session:
                 rows += await commands.claim_suspects(
-                    connection,
-                    self._parts.sql,
+                    session,
                     self._parts.me.id,
                     group.id,
                     types,
@@ -259,9 +251,9 @@ class Suspects:
             await self._over.wait()
         while self._alone is row:
             try:
-                async with borrow(self._parts.pool) as connection:
-                    sql, me = self._parts.sql, self._parts.me.id
-                    await commands.end_alone(connection, sql, me, row["id"], row["fence"])
+                async with borrow(self._parts.pool) as session:
+                    me = self._parts.me.id
+                    await commands.end_alone(session, me, row["id"], row["fence"])
             except Exception as error:  # noqa: BLE001 - until the mark is written, it runs alone
                 _log.warning("a suspect stays alone", id=row["id"], reason=explain(error).error)
                 await anyio.sleep(_AGAIN)
@@ -270,7 +262,6 @@ class Suspects:
                     self._admit_others()
 
     def _admit_others(self) -> None:
-        """Let others run here, for as long as the command ran alone."""
         if self._alone is not None:
             now = monotonic()
             self._rest_until = now + now - self._alone_at
@@ -282,7 +273,6 @@ class Suspects:
     # ------------------------------------------------------------------------------- what ends
 
     def ended(self, row: ClaimedCommand) -> None:
-        """Note that a command has ended here, or was given back."""
         if row["id"] in self._held:
             self._held.discard(row["id"])
             if not self._held:  # the rest of the group are ordinary suspects

@@ -1,12 +1,9 @@
 """For Django: emit and send in `transaction.atomic`, and read-only models of the rows.
 
-An app for INSTALLED_APPS (`"inboxd.contrib.django"`, extra `django`). Owns the settings `INBOXD`:
-the default is `{"SCHEMA": "inboxd", "DATABASE": "default"}`. Promises: the functions write on this
-thread's connection to that database, and so in the caller's `atomic`; nothing waits for
-`transaction.on_commit`, since rows that commit with the caller's own need no second step that could
-be lost; the models cannot be saved or deleted; there are no Django migrations, as `inboxd migrate`
-makes the tables. Known limit: the admin and the models need SELECT on the tables, which a
-producer's role does not have (docs/frameworks.md).
+An app for INSTALLED_APPS (extra `django`). INBOXD is `{"SCHEMA": "inboxd", "DATABASE": "default"}`
+by default. The functions write on this thread's connection to that database, so in the caller's
+`atomic`; `inboxd migrate` makes the tables, not Django. Known limit: admin and models need SELECT
+on the tables, which a producer's role does not have (docs/frameworks.md).
 """
 
 from collections.abc import Iterable
@@ -32,7 +29,6 @@ def emit(
 
 
 def emit_many(events: Iterable[NewEvent | EventPayload]) -> list[Emitted]:
-    """Write events, in the caller's transaction; the receipts are in the order given."""
     return inbox().emit_many(connection(), events)
 
 
@@ -45,7 +41,6 @@ def send(
 
 
 def send_many(commands: Iterable[ACommand]) -> list[Sent]:
-    """Write commands, in the caller's transaction; the receipts are in the order given."""
     return inbox().send_many(connection(), commands)
 
 

@@ -1,8 +1,6 @@
-"""Read-only admin pages of events and commands.
+"""Read-only admin pages of events and commands, without sorts that lack an index.
 
-Promises: no page counts more than 10,000 rows, or sorts without an index; a search is for a number
-or a uuid. Known limit: users who may view the models see payloads, unless these are stored
-separately.
+Known limit: users who may view the models see payloads, unless these are stored separately.
 """
 
 from typing import Any
@@ -22,16 +20,12 @@ _COUNTED = 10_000
 
 
 class BoundedPaginator(Paginator):
-    """Counts at most 10,000 rows."""
-
     @property
     def count(self) -> int:
         return len(self.object_list.values_list("pk")[:_COUNTED])
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """A page without changes. uuid: the field of the row's own uuid."""
-
     uuid = ""
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -42,7 +36,6 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     search_help_text = "A row's number or uuid."
 
     def get_search_results(self, request: Any, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        """Search only by fields with an index."""
         del request
         term = search_term.strip()
         if not term:

@@ -4,8 +4,6 @@ from django.apps import AppConfig
 
 
 class InboxConfig(AppConfig):
-    """Its label is `inboxd`; it has no migrations."""
-
     name = "inboxd.contrib.django"
     label = "inboxd"
     verbose_name = "inboxd"

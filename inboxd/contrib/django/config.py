@@ -1,7 +1,4 @@
-"""The settings `INBOXD` of a Django project, and the connection that they name.
-
-Promises: an unknown setting is refused by name, when the app is loaded or first used.
-"""
+"""The settings `INBOXD` of a Django project: unknown ones are refused; and their connection."""
 
 from typing import cast
 
@@ -25,13 +22,11 @@ def inbox() -> Inbox:
 
 
 def schema() -> str:
-    """The schema of inboxd's tables, checked."""
     inbox()
     return _setting("SCHEMA")
 
 
 def alias() -> str:
-    """The name in DATABASES of the database with the schema."""
     return _setting("DATABASE")
 
 

@@ -1,9 +1,8 @@
 """Read-only models of events and commands, hot and in history.
 
-Owns how a Django project sees the tables. Promises: neither instances nor query sets change
-anything, and `migrate` leaves the tables alone; a query names its columns, so further columns do
-not matter. Known limits: the models are in INBOXD's DATABASE, which a router of the project must
-not contradict; `payload` is empty for a payload that is stored separately: use `content`.
+Promises: neither instances nor query sets change anything, and `migrate` leaves the tables alone.
+Known limits: the models are in INBOXD's DATABASE, which a router must not contradict; `payload` is
+empty for a payload that is stored separately: use `content`.
 """
 
 from typing import Any, NoReturn
@@ -23,22 +22,16 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 class ReadOnlyRows(models.QuerySet):
-    """A query set without methods that change rows."""
-
     update = delete = create = bulk_create = bulk_update = _refuse
     get_or_create = update_or_create = _update = _raw_delete = _insert = _refuse
 
 
 class InboxManager(models.Manager):
-    """Queries the database with the schema; its rows refuse changes."""
-
     def get_queryset(self) -> ReadOnlyRows:
         return ReadOnlyRows(self.model, using=alias())
 
 
 class InboxRow(models.Model):
-    """The columns that all four tables share."""
-
     id = models.BigIntegerField(primary_key=True)
     type = models.TextField()
     schema_version = models.SmallIntegerField()
@@ -79,8 +72,6 @@ class InboxRow(models.Model):
 
 
 class EventColumns(InboxRow):
-    """The further columns of events."""
-
     event_id = models.UUIDField()
     topic = models.TextField()
     source = models.TextField(null=True)
@@ -95,8 +86,6 @@ class EventColumns(InboxRow):
 
 
 class CommandColumns(InboxRow):
-    """The further columns of commands."""
-
     command_id = models.UUIDField()
     queue = models.TextField()
     priority = models.SmallIntegerField()
@@ -113,8 +102,6 @@ class CommandColumns(InboxRow):
 
 
 class UnsettledEvent(EventColumns):
-    """An event that waits, or is a dead letter."""
-
     class Meta:
         """The hot table, which `inboxd migrate` makes."""
 
@@ -135,8 +122,6 @@ class SettledEvent(EventColumns):
 
 
 class UnsettledCommand(CommandColumns):
-    """A command that waits or runs, or is a dead letter."""
-
     class Meta:
         """The hot table, which `inboxd migrate` makes."""
 
@@ -155,8 +140,6 @@ class SettledCommand(CommandColumns):
 
 
 class StoredBody(models.Model):
-    """A payload that is stored separately."""
-
     id = models.BigIntegerField(primary_key=True)
     created_at = models.DateTimeField()
     payload = models.JSONField(null=True)

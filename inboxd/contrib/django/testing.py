@@ -1,10 +1,8 @@
 """For tests of a Django project: the schema in the test database, and the rows written.
 
-Owns `InboxMixin` for classes of `django.test`, and the functions behind it, for pytest.
-Promises: a test sees its rows within its own transaction, which `TestCase` rolls back, so no worker
-runs and no rows remain. Known limits: it needs inboxd with the daemon's dependencies; no handlers
-run (`inboxd.testing` runs handlers); rows of a `TransactionTestCase` remain, since Django empties
-only its own tables, so the mixin looks only at new rows.
+Promises: a test sees its rows within its own transaction, which `TestCase` rolls back. Known
+limits: it needs the daemon's dependencies; no handlers run (`inboxd.testing` runs handlers); rows
+of a `TransactionTestCase` remain, so the mixin looks only at new rows.
 """
 
 import asyncio
@@ -41,21 +39,17 @@ class InboxMixin:
 
     @classmethod
     def setUpClass(cls) -> None:
-        """Make the schema, before the transaction of the class begins."""
         make_schema()
         super().setUpClass()  # type: ignore[misc]
 
     def setUp(self) -> None:
-        """Note the newest rows: the test looks only at later ones."""
         super().setUp()  # type: ignore[misc]
         self._after = {model: _newest(model) for model in (UnsettledEvent, UnsettledCommand)}
 
     def emitted(self, type: str | None = None) -> list[UnsettledEvent]:
-        """The events that this test has emitted."""
         return emitted(type, after=self._after[UnsettledEvent])
 
     def sent(self, type: str | None = None) -> list[UnsettledCommand]:
-        """The commands that this test has sent."""
         return sent(type, after=self._after[UnsettledCommand])
 
     def assert_emitted(self, type: str, **payload: object) -> UnsettledEvent:
@@ -94,7 +88,6 @@ def _has(content: object, members: Mapping[str, object]) -> bool:
 
 
 def _dsn(given: Mapping[str, Any]) -> str:
-    """The URL of one of DATABASES; missing values are left to libpq's defaults."""
     login = quote(given["USER"], safe="")
     if given["PASSWORD"]:
         login = f"{login}:{quote(given['PASSWORD'], safe='')}"

@@ -1,8 +1,4 @@
-"""A worker's notes on chunks, kept between visits.
-
-Owns the cursors of buckets, the reduced sizes of chunks, and the id that closes each period.
-Promises that the notes are bounded, and that forgotten notes are found again.
-"""
+"""A worker's notes on chunks, kept between visits: bounded, and found again if forgotten."""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
@@ -19,8 +15,6 @@ Key = tuple[Bucket, str]
 
 
 class ChunkCursors:
-    """Notes of visits for later visits."""
-
     def __init__(self, controls: Controls) -> None:
         self._controls = controls
         self._cursors: dict[Bucket, int] = {}
@@ -34,7 +28,6 @@ class ChunkCursors:
         self.suspects: list[Key] = []
 
     def forget(self) -> None:
-        """Forget everything: the next connection may reach another server."""
         self._cursors.clear()
         self.closing.clear()
         self.due.clear()
@@ -46,7 +39,6 @@ class ChunkCursors:
         return all(allow("topic", handler.topic, type_) for type_ in handler.readers)
 
     def after(self, bucket: Bucket) -> int:
-        """The id up to which all events are settled or lined up."""
         return self._cursors.get(bucket, 0)
 
     def advance(self, bucket: Bucket, last: int) -> None:
@@ -58,22 +50,18 @@ class ChunkCursors:
         self._cursors[bucket] = after
 
     def hint(self, bucket: Bucket, keys: Iterable[str] = ()) -> None:
-        """Note that a bucket may have something to do; keys: lines that may be due."""
         self.due[bucket].update(keys)
 
     def cut(self, bucket: Bucket, key: str, most: int) -> None:
-        """Limit the next chunk of a line to `most` events."""
         self._cut[bucket, key] = max(1, most)
         if len(self._cut) > _MOST_CUT:
             self._cut.popitem(last=False)
         self.hint(bucket, [key])
 
     def is_cut(self, bucket: Bucket, key: str) -> bool:
-        """Whether the chunks of a line have a reduced size."""
         return (bucket, key) in self._cut
 
     def most(self, bucket: Bucket, key: str, usual: int) -> int:
-        """Maximum number of events in the next chunk of a line."""
         return min(usual, self._cut.get((bucket, key), usual))
 
     def went_well(self, bucket: Bucket, key: str, size: int) -> None:

@@ -1,8 +1,4 @@
-"""A due chunk before it runs: the values for its handler's context, and its origin.
-
-Promises that times are of the database's clock. Pure. *See:* `making`, which finds the chunk;
-`run`.
-"""
+"""A due chunk before it runs: the values for its handler's context, and its origin."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -39,10 +35,7 @@ def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Pay
 def info_of(
     handler: ChunkHandler, first: ClaimedEvent, size: int, types: Collection[str]
 ) -> ChunkInfo:
-    """The description of a chunk of `size` events of these types, whose first row is `first`.
-
-    Times are as of now by the database's clock. Unreadable events are not part of the chunk.
-    """
+    """Times are as of now by the database's clock. Unreadable events are not in the chunk."""
     rule = handler.rule
     oldest = moment(first["created_at"])
     now = oldest + timedelta(seconds=first["age"])
@@ -62,10 +55,7 @@ def info_of(
 
 
 def origin_of(part: ChunkPart, common: Common) -> tuple[Any, Parent]:
-    """The row for a chunk's context, and the parent of its commands: both from its first event.
-
-    If all its events share a story, the chunk belongs to that story, or else to a new one.
-    """
+    """Both from its first event. If all its events share a story, the chunk belongs to it."""
     first = part.first
     if part.size == 1:
         return first, parent_of(first)

@@ -1,9 +1,7 @@
 """A chunk that runs alone after a death, or is replaced by its events, each alone.
 
-Owns a chunk's side of the `quarantine` protocol. Promises that a chunk whose run was counted as a
-crash does not run again as a chunk: its events run alone. A chunk that must not be split runs
-again; after `worker.crash_limit` crashes all its events become dead letters. *See:* `processing`,
-which uses it; `visit`, which runs it.
+A chunk whose run was counted as a crash does not run again as a chunk: its events run alone. If it
+must not be split, it runs again, and after `worker.crash_limit` crashes all its events die.
 """
 
 from collections.abc import Callable
@@ -16,8 +14,8 @@ from inboxd.events.quarantine import Quarantine
 from inboxd.model.outcome import Site
 from inboxd.store import chunks, lines
 from inboxd.store.chunks import OpenLine, PositionRange
-from inboxd.store.connections import Connection
 from inboxd.store.events import Mark
+from inboxd.store.session import Session
 
 
 class LoneChunk:
@@ -31,7 +29,6 @@ class LoneChunk:
         quarantine: Quarantine,
         on_suspects: Callable[[], None],
     ) -> None:
-        """visit: a visit that runs only this chunk."""
         self._parts = parts
         self._visit = visit
         self._key = key
@@ -45,42 +42,39 @@ class LoneChunk:
         usual = self._parts.settings.database.idle_in_transaction_timeout
         return usual + timedelta(seconds=self._visit.chunks.limit(self._visit.handler))
 
-    async def find(self, connection: Connection) -> Mark | None:
+    async def find(self, session: Session) -> Mark | None:
         """Lock the bucket and find the chunk; convict a chunk whose run was counted before."""
-        sql, topic = self._parts.sql, self._visit.handler.topic
-        await lines.hold(connection, sql, [self._visit.bucket])
-        found = await chunks.open_lines(connection, sql, topic, [self._key], 1)
+        topic = self._visit.handler.topic
+        await lines.hold(session, [self._visit.bucket])
+        found = await chunks.open_lines(session, topic, [self._key], 1)
         if not found:
             return None
         line = self._line = found[0]
-        if line.crashes and await self._convict(connection, line):
-            await self._visit.look_again(connection, [self._key])
+        if line.crashes and await self._convict(session, line):
+            await self._visit.look_again(session, [self._key])
             return None
         return Mark(line.id, line.crashes, line.run_at.timestamp())
 
-    async def marked(self, connection: Connection) -> None:
+    async def marked(self, session: Session) -> None:
         """Write nothing: the mark at the head of the line suffices."""
 
-    async def find_again(self, connection: Connection) -> bool:
+    async def find_again(self, session: Session) -> bool:
         """Lock the bucket, so that no other worker has the line."""
-        await lines.hold(connection, self._parts.sql, [self._visit.bucket])
+        await lines.hold(session, [self._visit.bucket])
         return True
 
-    async def run(self, connection: Connection) -> None:
-        """Run the chunk in its own visit."""
+    async def run(self, session: Session) -> None:
         assert self._line is not None  # noqa: S101 - it was marked
-        await self._visit.run_one(connection, self._line)
+        await self._visit.run_one(session, self._line)
 
-    async def _convict(self, connection: Connection, line: OpenLine) -> bool:
+    async def _convict(self, session: Session, line: OpenLine) -> bool:
         """Release its events to run alone, or make them dead letters; False: it runs again."""
-        handler, sql = self._visit.handler, self._parts.sql
+        handler = self._visit.handler
         period = handler.rule.period(line.created_at)
-        _, last = await chunks.measure(
-            connection, sql, handler.topic, line, period, handler.rule.full
-        )
+        _, last = await chunks.measure(session, handler.topic, line, period, handler.rule.full)
         stretch = PositionRange(handler.topic, line.key, line.position, last)
         if handler.may_split:
-            await chunks.release_to_lanes(connection, sql, stretch)
+            await chunks.release_to_lanes(session, stretch)
             self._on_suspects()
             return True
         if not self._quarantine.is_guilty(line.crashes):
@@ -88,5 +82,5 @@ class LoneChunk:
         site = Site(handler.topic)
         failure = self._quarantine.convict(line.crashes, site, topic=handler.topic, key=line.key)
         entry = error_entry(failure, line.attempts + 1, self._parts.me)
-        await chunks.fail(connection, sql, stretch, entry, failure.fingerprint, line.crashes)
+        await chunks.fail(session, stretch, entry, failure.fingerprint, line.crashes)
         return True

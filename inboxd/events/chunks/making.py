@@ -1,8 +1,7 @@
 """Makes chunks: decides how many of a line's oldest events belong together.
 
-Owns the number of events that are read for this decision. Promises that a chunk which does not fit
-in memory stays in its line, and is measured there. Known limit: the whole chunk must run in one
-transaction, which has the bucket. *See:* `visit`, before it; `due_chunk` and `run`, after it.
+A chunk which does not fit in memory stays in its line. Known limit: the whole chunk runs in one
+transaction, which has the bucket. *See:* `visit`, before it; `due_chunk`, `run`, after it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,9 +15,8 @@ from inboxd.model.arrivals import Bucket
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, chunks
 from inboxd.store.chunks import OpenLine, PositionRange
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 # Maximum rows that a visit claims, lines up and runs; a longer chunk is read in portions.
 ROWS = 5_000
@@ -26,15 +24,8 @@ ROWS = 5_000
 
 class ChunkMaker:
     def __init__(
-        self,
-        sql: Statements,
-        limits: Limits,
-        cursors: ChunkCursors,
-        handler: ChunkHandler,
-        bucket: Bucket,
+        self, limits: Limits, cursors: ChunkCursors, handler: ChunkHandler, bucket: Bucket
     ) -> None:
-        """handler: declares the chunks; cursors: have the reduced sizes."""
-        self._sql = sql
         self._limits = limits
         self._cursors = cursors
         self._handler = handler
@@ -46,53 +37,42 @@ class ChunkMaker:
         return min(most, ROWS + 1)
 
     async def at_head(
-        self,
-        connection: Connection,
-        line: OpenLine,
-        cap: int,
-        rows: Sequence[ClaimedEvent] | None = None,
+        self, session: Session, line: OpenLine, cap: int, rows: Sequence[ClaimedEvent] | None = None
     ) -> DueChunk:
         if rows is None:
-            found = await chunks.read_lines(
-                connection, self._sql, self._handler.topic, [(line, cap)]
-            )
+            found = await chunks.read_lines(session, self._handler.topic, [(line, cap)])
             rows = found[0]
         size = self.belong(rows)
         if size <= ROWS and bodies.weight(rows[:size]) <= self._limits.page_bytes:
-            return await self.of_rows(connection, rows[:size])
+            return await self.of_rows(session, rows[:size])
         period = self._handler.rule.period(line.created_at)
         most = self._cursors.most(self._bucket, line.key, self._handler.rule.full or line.length)
-        size, last = await chunks.measure(
-            connection, self._sql, self._handler.topic, line, period, most
-        )
+        size, last = await chunks.measure(session, self._handler.topic, line, period, most)
         stretch = PositionRange(self._handler.topic, line.key, line.position, last)
-        whole = StoredChunk(self._sql, self._limits, self._handler, stretch, size, rows[0])
+        whole = StoredChunk(self._limits, self._handler, stretch, size, rows[0])
         types = {row["type"] for row in rows}
         if missing := self._handler.rule.missing(types):
-            types.update(await chunks.types_in(connection, self._sql, stretch, missing))
+            types.update(await chunks.types_in(session, stretch, missing))
         info = info_of(self._handler, rows[0], size, types)
         return DueChunk(self._handler, info, whole, UnreadEvents())
 
-    async def of_rows(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> DueChunk:
-        """The chunk of these rows, with their payloads in memory."""
-        payloads = await bodies.read(connection, self._sql, rows)
-        rows = await bodies.complete(connection, self._sql, rows)
+    async def of_rows(self, session: Session, rows: Sequence[ClaimedEvent]) -> DueChunk:
+        payloads = await bodies.read(session, rows)
+        rows = await bodies.complete(session, rows)
         return in_memory(self._handler, rows, payloads)
 
     def belong(self, rows: Sequence[ClaimedEvent]) -> int:
-        """How many of these rows, which are a line's oldest, make a chunk."""
         if self._handler.rule.cron is None:
             return len(rows)
         return self._handler.rule.takes([moment(row["created_at"]) for row in rows])
 
-    async def oldest(self, connection: Connection, line: OpenLine, most: int) -> list[ClaimedEvent]:
+    async def oldest(self, session: Session, line: OpenLine, most: int) -> list[ClaimedEvent]:
         """The oldest events of a line: `most`, or its whole length, if that is larger."""
         wanted = [(line, max(most, line.length))]
-        return (await chunks.read_lines(connection, self._sql, self._handler.topic, wanted))[0]
+        return (await chunks.read_lines(session, self._handler.topic, wanted))[0]
 
 
 def pages(wanted: Sequence[tuple[OpenLine, int]]) -> Iterator[list[tuple[OpenLine, int]]]:
-    """Group lines whose chunks fit in memory together."""
     page: list[tuple[OpenLine, int]] = []
     room = ROWS
     for line, cap in wanted:

@@ -1,11 +1,8 @@
 """Visits to the buckets of batch topics, beside the pages of single events.
 
-Owns a bounded number of tasks that visit buckets, and the handling of failed visits. Promises that
-at most one task of this worker visits a bucket; that no event is blamed for an outage; that a chunk
-which makes its transaction fail is halved until the event at fault is alone; and that after a death
-during a chunk, chunks run one by one, each counted before it runs, and the events of a counted
-chunk run alone (ADR 3). Known limit: a chunk that waits for producers, or for a bucket of another
-worker, is tried again after a pause. *See:* `events/processing.py`, before it; `visit`, after it.
+At most one task of this worker visits a bucket. A chunk which makes its transaction fail is halved
+until the event at fault is alone; after a death, chunks run one by one, each counted before it
+runs, and the events of a counted chunk run alone (ADR 3). *See:* `events/processing.py`; `visit`.
 """
 
 import time
@@ -33,8 +30,8 @@ from inboxd.events.sources.source import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
 from inboxd.store import lines, topics
-from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -48,11 +45,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 @dataclass(frozen=True, slots=True)
 class ChunkCalls:
-    """Calls to the event processor.
-
-    ended: a visit has ended. suspects: events of a chunk must run alone, since one of them may kill
-    its worker. left_to_peer: events were left to another worker.
-    """
+    """suspects: events must run alone, since one of them may kill its worker."""
 
     ended: Callable[[], None]
     suspects: Callable[[], None]
@@ -69,7 +62,6 @@ class ChunkProcessing:
         settling: EventSettling,
         calls: ChunkCalls,
     ) -> None:
-        """Visit the buckets of the plugins' batch topics in tasks of `tasks`."""
         self._calls = calls
         self._run = run
         self._parts = parts
@@ -91,12 +83,10 @@ class ChunkProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Number of events in running chunks."""
         return sum(part.size for visit in self._visits.values() for _, part in visit.ran[-1:])
 
     @property
     def is_visiting(self) -> bool:
-        """Whether a task visits a bucket, and so may run chunks."""
         return bool(self._visits)
 
     @property
@@ -108,17 +98,14 @@ class ChunkProcessing:
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def be_careful(self) -> None:
-        """Run chunks one by one: a worker has died, perhaps during a chunk."""
         self._quarantine.begin(_CAREFUL)
 
     def forget(self) -> None:
-        """Forget the server, since the connection was lost."""
         self._cursors.forget()
         self._pauses.clear()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Take over the buckets that have arrivals, and find the lines that are due."""
-        sql, served = self._parts.sql, self._parts.registry.chunks
+    async def survey(self, session: Session, looked: LineLook) -> Survey:
+        served = self._parts.registry.chunks
         if not served:
             return Survey(due=False, next=None)
         for each in looked.arrived:
@@ -131,13 +118,12 @@ class ChunkProcessing:
         seen = [s for s, _ in looked.heads if s.key[0] in served]
         lanes = [Lane(s.key) for s in seen if s.oldest is not None]
         if lanes:
-            for head in await lines.due_heads(connection, sql, lanes, _DUE):
+            for head in await lines.due_heads(session, lanes, _DUE):
                 self._cursors.hint((head.line.topic, head.line.bucket), [head.line.key])
         nearest = soonest([*(s.next for s in seen), self.again])
         return Survey(bool(self._ready()), nearest)
 
     def start(self) -> int:
-        """Begin as many visits as allowed; returns their number."""
         room = self._parts.settings.events.chunk_concurrency - len(self._visits)
         begun = self._ready()[: max(0, room)] if not self._stopping else []
         for bucket in begun:
@@ -148,19 +134,16 @@ class ChunkProcessing:
         return len(begun)
 
     async def finish(self) -> None:
-        """Begin no more visits, and wait for the running ones."""
         self._stopping = True
         while self._visits:
             await self._idle.wait()
 
     async def give_back(self) -> None:
-        """Remove the marks of chunks that ended without an outcome."""
         await self._quarantine.give_back()
 
     # ------------------------------------------------------------------------------ one bucket
 
     def _ready(self) -> list[Bucket]:
-        """The buckets that may be visited now, the longest waiting first."""
         now = time.monotonic()
         served = self._parts.registry.chunks
         return [
@@ -186,7 +169,6 @@ class ChunkProcessing:
         )
 
     async def _stay(self, bucket: Bucket, handler: ChunkHandler) -> None:
-        """Visit a bucket until it has nothing to do, or other buckets wait."""
         try:
             while True:
                 visit = self._visits[bucket]
@@ -205,24 +187,23 @@ class ChunkProcessing:
 
     async def _turn(self, visit: Visit) -> None:
         """Make one visit, and handle its failure; does not raise."""
-        connection = None
+        session = None
         try:
-            async with lend(self._parts.pool) as connection:
-                await self._transact(connection, visit)
-                await self._one_by_one(connection, visit)
+            async with lend(self._parts.pool) as session:
+                await self._transact(session, visit)
+                await self._one_by_one(session, visit)
         except Exception as error:  # noqa: BLE001 - the next visit must come
-            lost = connection is None or connection.is_closed()
+            lost = session is None or session.connection.is_closed()
             await self._failed(visit, error, lost=lost)
 
-    async def _transact(self, connection: Connection, visit: Visit) -> None:
-        """Run a visit in its transaction, and note the work that remains."""
+    async def _transact(self, session: Session, visit: Visit) -> None:
         bucket = visit.bucket
-        async with transaction(self._parts.pool, connection):
-            if not await self._may_begin(connection, bucket):
+        async with transaction(self._parts.pool, session):
+            if not await self._may_begin(session, bucket):
                 self._pause(bucket)
                 self._cursors.hint(bucket, visit.keys)
                 return
-            await visit.run(connection, self._reader.horizon.bound(bucket[1], bucket[0]))
+            await visit.run(session, self._reader.horizon.bound(bucket[1], bucket[0]))
         self._cursors.advance(bucket, visit.last)
         await self._count(visit)
         if visit.ran and not visit.failed:
@@ -234,28 +215,26 @@ class ChunkProcessing:
         if visit.waits:
             self._cursors.hint(bucket, visit.keys)
 
-    async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
+    async def _may_begin(self, session: Session, bucket: Bucket) -> bool:
         """Lock the bucket and a slot of its topic; read the horizon if it is due."""
-        if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
+        if not await lines.try_buckets(session, [bucket]):
             return False
-        if not await self._has_slot(connection, bucket[0]):
+        if not await self._has_slot(session, bucket[0]):
             return False
-        await self._reader.read_if_due(connection)
+        await self._reader.read_if_due(session)
         if self._rewinds != self._reader.rewinds:
             self._rewinds = self._reader.rewinds
             self._cursors.forget()
         # Chunks, too, must wait for an intake into their topic.
         return bucket[0] not in self._reader.horizon.held
 
-    async def _has_slot(self, connection: Connection, topic: str) -> bool:
-        """Whether the topic's total concurrency has room for this transaction."""
+    async def _has_slot(self, session: Session, topic: str) -> bool:
         slots = self._parts.registry.topics[topic].total_concurrency
         if slots is None:
             return True
-        return bool(await topics.try_slots(connection, self._parts.sql, [topic], [slots]))
+        return bool(await topics.try_slots(session, [topic], [slots]))
 
     def _pause(self, bucket: Bucket) -> None:
-        """Visit the bucket again after a pause, which doubles each time."""
         pause = min(2 * self._pauses.get(bucket, (0.0, _FIRST_PAUSE / 2))[1], _LONGEST_PAUSE)
         self._pauses[bucket] = (time.monotonic() + pause, pause)
 
@@ -284,17 +263,16 @@ class ChunkProcessing:
 
     # -------------------------------------------------------------------------------- suspects
 
-    async def _one_by_one(self, connection: Connection, visit: Visit) -> None:
-        """Run chunks that may have killed a worker, each counted as a crash before it runs."""
+    async def _one_by_one(self, session: Session, visit: Visit) -> None:
         mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
         self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
         for key in mine:
             visit.ran.clear()
             alone = replace(visit, written=[], failed=[], rows=0)
             suspect = LoneChunk(self._parts, alone, key, self._quarantine, self._calls.suspects)
-            mark = await self._quarantine.mark(connection, suspect)
+            mark = await self._quarantine.mark(session, suspect)
             if mark is not None:
-                await self._quarantine.run(connection, suspect, mark)
+                await self._quarantine.run(session, suspect, mark)
                 self._quarantine.one_less()
                 await self._count(alone)
             visit.more = visit.more or alone.more

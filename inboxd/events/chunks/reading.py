@@ -1,9 +1,7 @@
 """The events of a chunk, in memory or in their line: read, counted and halved.
 
-Owns the two forms of a chunk. Promises that both are read in the same order and way, and that at
-most a portion of a stored chunk is in memory. Events that cannot be read are remembered by id, and
-not given to the handler; events that the handler leaves unread are read after it. Known limit: each
-reading of a stored chunk decodes its events again. *See:* `making`, before it; `run`, after it.
+At most a portion of a stored chunk is in memory. Unreadable events are remembered by id; those that
+the handler leaves unread are read after it, so that no unreadable event succeeds.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,23 +17,20 @@ from inboxd.errors import NoHandler, PayloadError
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, chunks
 from inboxd.store.chunks import Common, PositionRange
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 Events = Sequence[Event[Any]]
 # JSON texts of large payloads, by body id.
 Payloads = Mapping[int, str]
 # A half of a chunk is read into memory if it has at most this many events, and a page's bytes.
 _SMALL = 1_000
-# Returns the handler's own connection, on which the rows are read.
-Ask = Callable[[], Any]
+# Returns a session of the handler's own connection, by which the rows are read.
+Ask = Callable[[], Session]
 
 
 @dataclass(slots=True)
 class UnreadEvents:
-    """Events that could not be read: the error by id."""
-
     errors: dict[int, tuple[ClaimedEvent, BaseException]] = field(default_factory=dict)
 
     def note(self, row: ClaimedEvent, error: BaseException) -> None:
@@ -46,34 +41,26 @@ class UnreadEvents:
 
 
 class ChunkPart(Protocol):
-    """A chunk, or a part of one."""
-
     size: int
     first: ClaimedEvent
 
-    def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """Its events in order, in portions."""
+    def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]: ...
 
     @property
-    def to_finish(self) -> bool:
-        """Whether the handler left events unread."""
+    def to_finish(self) -> bool: ...
 
-    async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
+    async def finish(self, session: Session, unread: UnreadEvents) -> None:
         """Read the events that the handler left unread, so that no unreadable event succeeds."""
 
-    async def common(self, connection: Connection) -> Common:
-        """The column values that all of its events share."""
+    async def common(self, session: Session) -> Common: ...
 
-    def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """The unreadable events of the whole chunk that belong to this part."""
+    def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]: ...
 
     def halves(self) -> "tuple[ChunkPart, ChunkPart]":
         """Two halves; `size` must be 2 or more."""
 
 
 class HeldChunk:
-    """A chunk in memory, whose events have been read."""
-
     __slots__ = ("events", "first", "rows", "size")
 
     def __init__(self, rows: Sequence[ClaimedEvent], events: Events) -> None:
@@ -88,13 +75,12 @@ class HeldChunk:
 
     @property
     def to_finish(self) -> bool:
-        """False: all events were read before the handler began."""
         return False
 
-    async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
+    async def finish(self, session: Session, unread: UnreadEvents) -> None:
         """Do nothing: all events are read."""
 
-    async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - not needed here
+    async def common(self, session: Session) -> Common:  # noqa: ARG002 - not needed here
 
         def same(column: Literal["correlation_id", "tenant"]) -> str | None:
             value = self.first[column]
@@ -117,13 +103,10 @@ class HeldChunk:
 
 
 class StoredChunk:
-    """A chunk that stays in its line while it is read."""
-
-    __slots__ = ("_handler", "_limits", "_read_to", "_sql", "first", "size", "stretch")
+    __slots__ = ("_handler", "_limits", "_read_to", "first", "size", "stretch")
 
     def __init__(
         self,
-        sql: Statements,
         limits: Limits,
         handler: ChunkHandler,
         stretch: PositionRange,
@@ -131,7 +114,6 @@ class StoredChunk:
         first: ClaimedEvent,
     ) -> None:
         """stretch: its positions in the line; first: its first row; limits: those of a portion."""
-        self._sql = sql
         self._limits = limits
         self._handler = handler
         self.stretch = stretch
@@ -140,58 +122,52 @@ class StoredChunk:
         self._read_to = stretch.first - 1
 
     async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """Yield portions, each at most a page."""
         async for portion in self._portions(ask, self.stretch.first - 1, unread):
             yield portion
 
     @property
     def to_finish(self) -> bool:
-        """Whether the last position is still unread."""
         return self._read_to < self.stretch.last
 
-    async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
-        """Read from the position where the handler stopped."""
-        async for _ in self._portions(lambda: connection, self._read_to, unread):
+    async def finish(self, session: Session, unread: UnreadEvents) -> None:
+        async for _ in self._portions(lambda: session, self._read_to, unread):
             pass
 
     async def _portions(self, ask: Ask, after: int, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """Read events behind a position, in portions."""
         topic, key, _, last = self.stretch
-        sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
+        most_rows = self._handler.page_rows or self._limits.page_rows
         while True:
-            connection = ask()
-            rows = await chunks.read(
-                connection, sql, PositionRange(topic, key, after + 1, last), most_rows
-            )
+            session = ask()
+            rows = await chunks.read(session, PositionRange(topic, key, after + 1, last), most_rows)
             if not rows:
                 return
             after = chunks.position_of(rows[-1])
             for portion in bodies.portions(rows, self._limits.page_bytes):
-                payloads = await bodies.read(connection, sql, portion)
-                whole = await bodies.complete(connection, sql, portion)
+                payloads = await bodies.read(session, portion)
+                whole = await bodies.complete(session, portion)
                 events = read_rows(self._handler.readers, whole, payloads, unread)
                 self._read_to = max(self._read_to, chunks.position_of(portion[-1]))
                 yield events
 
-    async def common(self, connection: Connection) -> Common:
-        return await chunks.common_in(connection, self._sql, self.stretch, self.first)
+    async def common(self, session: Session) -> Common:
+        return await chunks.common_in(session, self.stretch, self.first)
 
     def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         _, _, first, last = self.stretch
         found = of_all.errors.items()
         return {id_: each for id_, each in found if first <= chunks.position_of(each[0]) <= last}
 
-    async def left(self, connection: Connection) -> "StoredChunk | None":
+    async def left(self, session: Session) -> "StoredChunk | None":
         """The events that are still in the line, with their first row; None: there are none."""
-        rows = await chunks.read(connection, self._sql, self.stretch, 1)
+        rows = await chunks.read(session, self.stretch, 1)
         return self._among(rows[0], self.stretch.last, self.size) if rows else None
 
     async def hold(
-        self, connection: Connection, unread: UnreadEvents
+        self, session: Session, unread: UnreadEvents
     ) -> "HeldChunk | StoredChunk | None":
         """The remaining events in memory, if they are few; None: there are none."""
-        sql, last = self._sql, self.stretch.last
-        rows = await chunks.read(connection, sql, self.stretch, _SMALL + 1)
+        last = self.stretch.last
+        rows = await chunks.read(session, self.stretch, _SMALL + 1)
         if not rows:
             return None
         heavy = bodies.weight(rows) > self._limits.page_bytes
@@ -199,13 +175,13 @@ class StoredChunk:
             return self._among(rows[0], last, max(self.size, len(rows)))
         if heavy and len(rows) > 1:
             return self._among(rows[0], chunks.position_of(rows[-1]), len(rows))
-        payloads = await bodies.read(connection, sql, rows)
-        whole = await bodies.complete(connection, sql, rows)
+        payloads = await bodies.read(session, rows)
+        whole = await bodies.complete(session, rows)
         return HeldChunk(whole, read_rows(self._handler.readers, whole, payloads, unread))
 
     def _among(self, first: ClaimedEvent, last: int, size: int) -> "StoredChunk":
         stretch = self.stretch._replace(first=chunks.position_of(first), last=last)
-        return StoredChunk(self._sql, self._limits, self._handler, stretch, size, first)
+        return StoredChunk(self._limits, self._handler, stretch, size, first)
 
     def halves(self) -> "tuple[StoredChunk, StoredChunk]":
         """The older half of its positions, and the newer half."""
@@ -216,7 +192,7 @@ class StoredChunk:
             PositionRange(topic, key, middle + 1, last),
         )
         half = self.size // 2
-        make = partial(StoredChunk, self._sql, self._limits, self._handler, first=self.first)
+        make = partial(StoredChunk, self._limits, self._handler, first=self.first)
         return make(older, self.size - half), make(newer, half)
 
 
@@ -226,7 +202,6 @@ def read_rows(
     payloads: Payloads,
     unread: UnreadEvents,
 ) -> Events:
-    """The events of rows; unreadable ones are noted."""
     events = []
     for row in rows:
         reader = readers.get(row["type"])

@@ -1,8 +1,6 @@
 """Handles a visit that did not commit: an outage, or a chunk that makes its transaction fail.
 
-Owns the search for that chunk. Promises that no event is blamed for an outage, and that such a
-chunk is halved until the event at fault is alone. *See:* `processing`, whose visits fail;
-`requeue`, for a chunk that is to blame.
+No event is blamed for an outage; such a chunk is halved until the event at fault is alone.
 """
 
 from collections.abc import AsyncIterator
@@ -21,8 +19,9 @@ from inboxd.events.quarantine import Quarantine
 from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
 from inboxd.model.outcome import explain
 from inboxd.store import lines
-from inboxd.store.connections import Connection, is_passing, is_refusal
+from inboxd.store.connections import is_passing, is_refusal
 from inboxd.store.pools import transact
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -38,10 +37,7 @@ class VisitRecovery:
     losses: LossExemptions
 
     async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
-        """Halve or blame the chunk at fault, if it is known; does not raise.
-
-        True: several chunks ran, so the next visits must run one chunk each.
-        """
+        """Does not raise. True: several chunks ran, so the next visits must run one chunk each."""
         if isinstance(error, PageFailedBy):
             error = error.error if isinstance(error.error, Exception) else error
         _log.warning(
@@ -68,18 +64,14 @@ class VisitRecovery:
         return False
 
     async def _cut(self, visit: Visit, key: str, part: ChunkPart) -> None:
-        """Let the next visit try half of the chunk."""
-        async with self._anew(visit) as connection:
-            await self._line_up(connection, part)
+        async with self._anew(visit) as session:
+            await self._line_up(session, part)
             self.cursors.cut(visit.bucket, key, part.size // 2)
             rows = part.rows if isinstance(part, HeldChunk) else ()
-            await make_due(connection, self.parts.sql, part, rows)
+            await make_due(session, part, rows)
 
     async def _blame_or_bury(self, visit: Visit, failed: FailedChunk) -> None:
-        """Requeue the chunk; if that is refused, make its events dead letters, which needs less.
-
-        Otherwise it would come first in each visit, and block all others in its bucket.
-        """
+        """If a requeue is refused, bury its events: else the chunk comes first in every visit."""
         try:
             await self._blame(visit, failed)
         except Exception as refused:
@@ -91,23 +83,22 @@ class VisitRecovery:
             await self._blame(visit, replace(failed, error=dead))
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
-        """Requeue the chunk, on a working connection."""
         results = PageResults()
         blamed = replace(visit, written=[WrittenChunks(results)], ran=[], failed=[failed])
-        async with self._anew(visit) as connection:
-            await self._line_up(connection, failed.part)
-            await blamed.requeue(connection)
+        async with self._anew(visit) as session:
+            await self._line_up(session, failed.part)
+            await blamed.requeue(session)
         self.settling.tell(results)
 
-    async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
+    async def _line_up(self, session: Session, part: ChunkPart) -> None:
         """Line up events that ran before their positions existed: a requeue needs positions."""
         if isinstance(part, HeldChunk):
             fresh = [row["id"] for row in part.rows if row.get("position") is None]
-            await lines.line_up(connection, self.parts.sql, fresh)
+            await lines.line_up(session, fresh)
 
     @asynccontextmanager
-    async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
+    async def _anew(self, visit: Visit) -> AsyncIterator[Session]:
         """A new transaction that has the bucket."""
-        async with transact(self.parts.pool) as connection:
-            await lines.hold(connection, self.parts.sql, [visit.bucket])
-            yield connection
+        async with transact(self.parts.pool) as session:
+            await lines.hold(session, [visit.bucket])
+            yield session

@@ -1,8 +1,7 @@
 """Requeues a chunk that failed as a whole: to halves, to a retry, or to dead letters.
 
-Promises that the events of the chunk stay together while they wait, and that an event with an
-outcome of its own is not requeued (promise 2). Known limit: the attempts of a chunk that does not
-fit in memory are counted in its first event without such an outcome.
+Its events stay together while they wait; events with an outcome of their own do not (promise 2).
+Known limit: the first of the others counts the attempts of a chunk that is not in memory.
 """
 
 from collections.abc import Sequence
@@ -18,10 +17,9 @@ from inboxd.events.chunks.written import left_of
 from inboxd.events.settling import EventSettling, PageResults
 from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.store import chunks, events, lines
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -29,8 +27,6 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FailedChunk:
-    """A chunk that is requeued as a whole."""
-
     key: str
     part: ChunkPart
     error: BaseException
@@ -50,7 +46,7 @@ class ChunkRequeue:
     handler: ChunkHandler
 
     async def requeue(
-        self, connection: Connection, failed: FailedChunk, noted: Sequence[PageResults]
+        self, session: Session, failed: FailedChunk, noted: Sequence[PageResults]
     ) -> RequeueResult:
         """Requeue a chunk. noted: outcomes of single events that its transaction has noted."""
         part, first = failed.part, failed.part.first
@@ -61,15 +57,15 @@ class ChunkRequeue:
                 return RequeueResult.ENDED
             first = left[0]
         elif isinstance(part, StoredChunk):
-            still = await part.left(connection)
+            still = await part.left(session)
             if still is None:
                 return RequeueResult.ENDED
             part, first = still, still.first
             failed = replace(failed, part=part)
         if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
-            await make_due(connection, self.parts.sql, part, left)
+            await make_due(session, part, left)
             return RequeueResult.HALVES
-        became, outcome = await self._fail(connection, failed, first, left)
+        became, outcome = await self._fail(session, failed, first, left)
         if noted:
             size = len(left) or part.size
             handler, error = self.handler.runs, failed.error
@@ -78,23 +74,23 @@ class ChunkRequeue:
 
     async def _fail(
         self,
-        connection: Connection,
+        session: Session,
         failed: FailedChunk,
         first: ClaimedEvent,
         left: Sequence[ClaimedEvent],
     ) -> tuple[RequeueResult, Unsuccessful]:
-        part, sql, me = failed.part, self.parts.sql, self.parts.me
+        part, me = failed.part, self.parts.me
         outcome = self.settling.judge(failed.error, first, self.handler.readers.get(first["type"]))
         if not isinstance(outcome, Dead):
             again = replace(requeue(outcome, first, me), status="waiting")  # stays in its line
-            await events.requeue(connection, sql, [again])
+            await events.requeue(session, [again])
         elif isinstance(part, StoredChunk):
             entry = error_entry(outcome.failure, first["attempts"] + 1, me)
-            await chunks.fail(connection, sql, part.stretch, entry, outcome.failure.fingerprint)
+            await chunks.fail(session, part.stretch, entry, outcome.failure.fingerprint)
         else:
-            await lines.leave_line(connection, sql, [row["id"] for row in left])
+            await lines.leave_line(session, [row["id"] for row in left])
             dead = [requeue(outcome, row, me) for row in left]
-            await events.requeue(connection, sql, dead)
+            await events.requeue(session, dead)
         _log.warning(
             "chunk did not succeed",
             topic=self.handler.topic,
@@ -106,12 +102,10 @@ class ChunkRequeue:
         return became, outcome
 
 
-async def make_due(
-    connection: Connection, sql: Statements, part: ChunkPart, rows: Sequence[ClaimedEvent]
-) -> None:
+async def make_due(session: Session, part: ChunkPart, rows: Sequence[ClaimedEvent]) -> None:
     """Make all events of a chunk due, since any may become the head. rows: those in memory."""
     now = [row["id"] for row in rows] or [part.first["id"]]
     again = [Requeue(id_, "waiting", delay=0.0) for id_ in now]
-    await events.requeue(connection, sql, again)
+    await events.requeue(session, again)
     if isinstance(part, StoredChunk):
-        await chunks.make_due(connection, sql, part.stretch)
+        await chunks.make_due(session, part.stretch)

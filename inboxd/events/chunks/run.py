@@ -1,11 +1,9 @@
 """Runs a chunk through its handler, and notes its outcomes for the settlement.
 
-Promises that a failing chunk is undone by its savepoint and halved, each half in a savepoint of its
-own, until the event at fault is alone: it waits for its retry or becomes a dead letter, and the
-other events succeed. If all events of a chunk fail, or many parts of it and none succeeds, no
-single event is blamed: the chunk is requeued as a whole. Known limit: effects outside the database
-that a handler made before it failed are repeated for each half. *See:* `visit`, before it;
-`reading` and `engine/execution.py`, after it.
+A failing chunk is undone by its savepoint and halved, until the event at fault is alone. If all
+events fail, or many parts and none succeeds, the chunk is requeued as a whole. Known limit: effects
+of a handler outside the database are repeated for each half. *See:* `visit`, before it; `reading`
+and `engine/execution.py`, after it.
 """
 
 import time
@@ -32,7 +30,6 @@ from inboxd.errors import (
 )
 from inboxd.events.chunks.due_chunk import DueChunk, in_memory, origin_of
 from inboxd.events.chunks.reading import (
-    Ask,
     ChunkPart,
     HeldChunk,
     Payloads,
@@ -43,9 +40,9 @@ from inboxd.events.chunks.splitting import SplitProgress, may_halve
 from inboxd.events.chunks.written import WrittenChunks, WrittenMark
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
 from inboxd.model.outcome import Succeeded
-from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Requeue
 from inboxd.telemetry.logs import bound, get_logger
 
@@ -56,8 +53,6 @@ _AT_ONCE = 100
 
 
 class ChunkRun:
-    """Runs chunks in the transaction of a visit."""
-
     def __init__(self, parts: Parts, settling: EventSettling) -> None:
         self._parts = parts
         self._settling = settling
@@ -67,7 +62,7 @@ class ChunkRun:
         return handler.runs.timeout or self._parts.settings.events.chunk_timeout.total_seconds()
 
     async def run(
-        self, task: Task, connection: Connection, chunk: DueChunk, written: WrittenChunks
+        self, task: Task, session: Session, chunk: DueChunk, written: WrittenChunks
     ) -> BaseException | None:
         """Run a chunk; returns the error if the chunk must be requeued as a whole."""
         mark = WrittenMark.of(written)
@@ -76,11 +71,11 @@ class ChunkRun:
         while todo:
             part = todo.pop()
             if isinstance(part, StoredChunk) and part is not chunk.whole:
-                held = await part.hold(connection, chunk.unread)
+                held = await part.hold(session, chunk.unread)
                 if held is None:
                     continue
                 part = held
-            error = await self._try(task, connection, chunk, part, written)
+            error = await self._try(task, session, chunk, part, written)
             if error is None:
                 course.successes += 1
                 continue
@@ -111,7 +106,7 @@ class ChunkRun:
     async def alone(
         self,
         task: Task,
-        connection: Connection,
+        session: Session,
         row: ClaimedEvent,
         payloads: Payloads,
         results: PageResults,
@@ -119,34 +114,29 @@ class ChunkRun:
         """Run an event as a chunk of one: a retry, a replay, or a suspect."""
         handler, written = self._parts.registry.chunks[row["topic"]], WrittenChunks(results)
         chunk = in_memory(handler, [row], payloads)
-        error = await self.run(task, connection, chunk, written)
+        error = await self.run(task, session, chunk, written)
         if error is not None:
             self._requeue(written, row, error, handler)
 
     # -------------------------------------------------------------------------------- one run
 
     async def _try(
-        self,
-        task: Task,
-        connection: Connection,
-        chunk: DueChunk,
-        part: ChunkPart,
-        written: WrittenChunks,
+        self, task: Task, session: Session, chunk: DueChunk, part: ChunkPart, written: WrittenChunks
     ) -> BaseException | None:
         """Run one part; returns the error that rolled it back. Raises PageFailedBy."""
         if row_log.logs_starts():
             row_log.chunk_starts(chunk.info, part.first, part.size)
         started = time.monotonic()
         preambles = (self._parts.pool.preamble, self.patience(chunk.handler))
-        savepoint = PageSavepoint(connection, "; ".join(filter(None, preambles)))
+        savepoint = PageSavepoint(session, "; ".join(filter(None, preambles)))
         results = written.results
         before = results.sizes()
-        origin = origin_of(part, await part.common(connection))
+        origin = origin_of(part, await part.common(session))
         try:
             events = await self._call(task, chunk, part, savepoint, results, origin)
             if part.to_finish:
                 await savepoint.tidy()  # read with the daemon's own role and settings
-                await part.finish(connection, chunk.unread)
+                await part.finish(session, chunk.unread)
             await savepoint.keep()
         except BaseException as error:
             if is_ours(error):
@@ -159,12 +149,12 @@ class ChunkRun:
                 reader = chunk.handler.readers.get(part.first["type"])
                 results.spoiled = PageFailedBy(part.first, reader, error)
                 raise results.spoiled from error
-            if connection.is_closed():
+            if session.connection.is_closed():
                 raise
             if savepoint.void:
                 self._parts.pool.prepare_anew()
                 if self._settling.losses.excuse(part.first["id"]):
-                    return await self._try(task, connection, chunk, part, written)
+                    return await self._try(task, session, chunk, part, written)
             return error
         seconds = time.monotonic() - started
         await self._settle(written, chunk, part, events, seconds / part.size)
@@ -184,11 +174,10 @@ class ChunkRun:
         origin: tuple[Any, Parent],
     ) -> EventChunk[Any] | BlockingEventChunk[Any]:
         handler, runs = chunk.handler, chunk.handler.runs
-        ask: Ask = savepoint.lend
         make: Any = BlockingEventChunk if runs.executor == "thread" else EventChunk
         size = len(part.events) if isinstance(part, HeldChunk) else part.size
         info = replace(chunk.info, size=size)
-        events = make(info, partial(part.read, ask, chunk.unread))
+        events = make(info, partial(part.read, savepoint.session, chunk.unread))
         if isinstance(part, HeldChunk) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no chunk
         row, parent = origin
@@ -230,7 +219,6 @@ class ChunkRun:
         events: EventChunk[Any] | BlockingEventChunk[Any],
         seconds: float,
     ) -> None:
-        """Note the outcome of each event of a part whose handler succeeded."""
         own = _own_outcomes(events, chunk.unread, part)
         for number, (row, error) in enumerate(own.values(), 1):
             self._requeue(written, row, error, chunk.handler)
@@ -264,5 +252,4 @@ class ChunkRun:
 def _own_outcomes(
     events: EventChunk[Any] | BlockingEventChunk[Any], unread: UnreadEvents, part: ChunkPart
 ) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-    """The events with a failure of their own, in a part whose handler succeeded."""
     return {**part.unread(unread), **events.outcomes}

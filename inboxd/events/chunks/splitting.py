@@ -1,8 +1,4 @@
-"""Decides how long a failing chunk is halved.
-
-When all events of a chunk have failed, or many parts of it, and none has succeeded, no single event
-is blamed: the chunk is requeued as a whole. Pure. *See:* `run`.
-"""
+"""Decides how long a failing chunk is halved; `run` states the rule."""
 
 from dataclasses import dataclass, field
 
@@ -14,17 +10,12 @@ _HOPELESS_FAILURES = 32
 
 
 def may_halve(handler: ChunkHandler, error: BaseException) -> bool:
-    """Whether the halves of the chunk may run at once instead."""
     return handler.may_split and not isinstance(error, (Retry, Defer, HandlerTimeout))
 
 
 @dataclass(slots=True)
 class SplitProgress:
-    """The progress of a chunk's parts.
-
-    told: an event has an outcome of its own. error: why the remaining events are requeued: the last
-    error that is not about an event itself, or else the last error.
-    """
+    """error: of the requeue: the last that is not about an event itself, else the last."""
 
     successes: int = 0
     failures: int = 0

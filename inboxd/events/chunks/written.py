@@ -1,9 +1,4 @@
-"""Outcomes of chunks that their transaction must write.
-
-Owns the notes on chunks beside `PageResults`. Promises that the notes on a chunk can be removed,
-for example when it is requeued as a whole. *See:* `run`, which notes them; `visit`, which writes
-them.
-"""
+"""Outcomes of chunks that their transaction must write; notes on a chunk can be removed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,10 +11,7 @@ from inboxd.store.rows import ClaimedEvent
 
 @dataclass(slots=True)
 class WrittenChunks:
-    """Outcomes to write. settled: stretches of lines, seconds per event, seconds of waiting.
-
-    leaving: ids of lined-up events that leave their lines.
-    """
+    """settled: stretches, seconds per event, seconds of waiting. leaving: ids leaving lines."""
 
     results: PageResults = field(default_factory=PageResults)
     settled: list[tuple[PositionRange, float, float]] = field(default_factory=list)
@@ -31,8 +23,6 @@ class WrittenChunks:
 
 @dataclass(frozen=True, slots=True)
 class WrittenMark:
-    """The lengths of the lists before a chunk."""
-
     requeues: int
     counts: int
     leaving: int
@@ -54,7 +44,6 @@ class WrittenMark:
 
 
 def left_of(part: HeldChunk, written: Sequence[PageResults]) -> list[ClaimedEvent]:
-    """The events of a chunk that have no outcome yet."""
     met = {id_ for results in written for id_, _ in results.done}
     met |= {each.id for results in written for each in results.requeues}
     return [row for row in part.rows if row["id"] not in met]

@@ -1,7 +1,6 @@
 """Makes the message of an event: a CloudEvent, with its lineage.
 
-Owns the mapping from columns to attributes. Promises that an event of which no message can be made
-becomes a dead letter without affecting other events (R4.14). *See:* `page`, before it;
+An event of which no message can be made becomes a dead letter (R4.14). *See:* `page`, before it;
 `inboxd/brokers/cloud_events.py`, which writes attributes in the form of each broker.
 """
 

@@ -1,14 +1,11 @@
 """A page of a relay: events of leased buckets, published in the order of their lines, then settled.
 
-Owns the order of sending, and the handling of answers. Promises that the next event of a line is
-sent when the event before it is confirmed, unless the relay is pipelined; that only confirmed
-events are settled, and only if all events before them in their line are confirmed; that no
-transaction is open while a page is published; that a page whose leases were lost settles nothing
-(promise 3); and that an event which the database refuses to settle is found (`settle` with
-`apart`). Known limits: confirmed events that are not settled, since the worker or the database
-failed, are published again; a pipelined relay may have sent events behind a refused one; an event
-that the database refuses only at the commit (a deferred constraint) is not found. *See:* `relay`,
-before it; `messages`; `inboxd/store/relays.py`.
+The next event of a line is sent when the event before it is confirmed, unless the relay is
+pipelined. Only confirmed events are settled, and only if all before them in their line are. No
+transaction is open while a page is published; without its leases it settles nothing (promise 3).
+Known limits: confirmed events that could not be settled are published again; a pipelined relay may
+have sent events behind a refused one; an event that the database refuses only at the commit (a
+deferred constraint) is not found. *See:* `relay`; `messages`; `inboxd/store/relays.py`.
 """
 
 import time
@@ -31,9 +28,10 @@ from inboxd.model.outcome import Succeeded, explain
 from inboxd.registry.relays import breaker_of
 from inboxd.settings import Relay
 from inboxd.store import bodies, events, lines, relays
-from inboxd.store.connections import Connection, is_refusal
+from inboxd.store.connections import is_refusal
 from inboxd.store.relays import Fences
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 
 # A page begins no more waves after this time: until its end no other worker can have its buckets.
 _LONGEST_SECONDS = 1.0
@@ -42,8 +40,6 @@ _Line = deque[int]
 
 
 class RelayPage:
-    """One page, from its claim to its settlement."""
-
     def __init__(
         self,
         parts: Parts,
@@ -74,31 +70,26 @@ class RelayPage:
 
     @property
     def met(self) -> int:
-        """The number of leading rows that are all settled, requeued or lined up."""
         return min((line[0] for line in self._lines.values()), default=len(self.rows))
 
     def lose(self, error: Exception) -> None:
-        """Note that the broker could not be reached."""
         self.lost = error
         for call in self._begin_calls([0]):
             call.failed(error, None)
 
-    async def read(self, connection: Connection) -> None:
+    async def read(self, session: Session) -> None:
         """Read the payloads that the claim left out, for as many rows as a page's bytes allow."""
-        budget, sql = self._settling.limits.page_bytes, self._parts.sql
+        budget = self._settling.limits.page_bytes
         portion = next(bodies.portions(self.claim.rows, budget))
-        self._payloads = await bodies.read(connection, sql, portion)
-        self.rows = await bodies.complete(connection, sql, portion)
+        self._payloads = await bodies.read(session, portion)
+        self.rows = await bodies.complete(session, portion)
         for index, row in enumerate(self.rows):
             self._lines.setdefault(row["ordering_key"], deque()).append(index)
 
     async def publish(
         self, publisher: Publisher, make: RelayMessages, may_go_on: Callable[[], bool]
     ) -> None:
-        """Publish wave by wave, until all is answered, the broker is lost, or the page must stop.
-
-        `lost` has the reason: any error of a publisher except a refusal.
-        """
+        """Until all is answered, or the page must stop. `lost`: any error but a refusal."""
         started = time.monotonic()
         version = self._parts.controls.version
         try:
@@ -114,23 +105,17 @@ class RelayPage:
             for row in self.rows if breakers.held else ():
                 breakers.release("topic", row["id"])
 
-    async def settle(self, connection: Connection, *, apart: bool) -> None:
-        """Write the outcomes, in a transaction of its own. Raises LeaseLost.
-
-        apart: the database has refused to settle all events together. Halving finds the refused
-        ones, which become dead letters and are not published again.
-        """
-        sql = self._parts.sql
-        await lines.hold(connection, sql, [*self._fences])
-        await relays.free(connection, sql, self._parts.me.id, self._fences)
+    async def settle(self, session: Session, *, apart: bool) -> None:
+        """Raises LeaseLost. apart: halving finds refused events, which become dead letters."""
+        await lines.hold(session, [*self._fences])
+        await relays.free(session, self._parts.me.id, self._fences)
         if apart:
-            await self._settle_apart(connection)
+            await self._settle_apart(session)
         else:
             self.results.done = [(row["id"], seconds) for row, seconds in self._confirmed]
-        await self._settling.write(connection, self.results)
+        await self._settling.write(session, self.results)
 
     def count(self) -> None:
-        """Count and report the outcomes that have committed."""
         for row, seconds in self._confirmed:
             self.results.counts.append(counted(row, Succeeded(), seconds))
             self.results.stories += ended_story(row, seconds)
@@ -166,7 +151,6 @@ class RelayPage:
     async def _send(
         self, publisher: Publisher, make: RelayMessages, wave: list[int], started: float
     ) -> None:
-        """Publish a wave, and note its answers."""
         self._answers.clear()
         sent, messages = self._make(make, wave)
         if messages:
@@ -229,17 +213,17 @@ class RelayPage:
 
     # --------------------------------------------------------------------------------- settling
 
-    async def _settle_apart(self, connection: Connection) -> None:
+    async def _settle_apart(self, session: Session) -> None:
         """Settle events, and fail those that cannot be settled. Raises errors of all events."""
         self.results.done = []
-        sql, me = self._parts.sql, self._parts.me.id
+        me = self._parts.me.id
         parts = [self._confirmed]
         while parts:
             part = parts.pop()
             done = [(row["id"], seconds) for row, seconds in part]
             try:
-                async with connection.transaction():  # on a savepoint
-                    await events.settle(connection, sql, done, me, all_of_them=False)
+                async with session.transaction():  # on a savepoint
+                    await events.settle(session, done, me, all_of_them=False)
             except Exception as error:
                 if not is_refusal(error):
                     raise

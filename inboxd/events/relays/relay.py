@@ -1,12 +1,10 @@
 """One relay of this worker: it leases pages of its topic, publishes and settles them.
 
-Owns the publishers, the tasks that run pages, and the pauses after a failure. Promises that in an
-outage of the broker or the database no event is blamed and no attempt is spent; that after any
-failure the connection to the broker is closed, so that nothing is sent later; and that two pages
-never have a bucket in common. Known limits: while a broker does not answer, the buckets of its
-pages stay leased for the relay's `timeout`; a message that kills its worker is not found (unlike an
-event that kills its worker in a handler, ADR 3), and kills the next worker, too. *See:*
-`processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`, for publishers.
+In an outage no event is blamed and no attempt is spent. After any failure the connection is closed,
+so that nothing is sent later. Two pages never share a bucket. Known limits: while a broker does not
+answer, the buckets of its pages stay leased for the relay's `timeout`; a message that kills its
+worker is not found (unlike an event in a handler, ADR 3), and kills the next, too. *See:*
+`processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`.
 """
 
 import time
@@ -30,8 +28,9 @@ from inboxd.events.sources.source import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.outcome import explain
 from inboxd.store import relays
-from inboxd.store.connections import Connection, is_refusal
+from inboxd.store.connections import is_refusal
 from inboxd.store.pools import lend, transact, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -53,12 +52,11 @@ _GRACE_SECONDS = 2.0
 class RelayRunner:
     """Runs the pages of one relay, in tasks of `tasks`, up to its `concurrency` at a time.
 
-    A task claims page after page until it finds nothing. A task begins at once if work is known to
-    be due (`_work_seen`: a survey saw it, or a task left it). Otherwise it begins on a hint: lines
-    are known, no task runs, and the last one began `_LOOK_SECONDS` ago (`_begun_at`). No task
-    begins before `_not_before`, which is moved after a failure (`_failure_wait`), while other
-    workers have the due buckets, and after a task that found nothing while this worker's other
-    pages ran (`_empty_wait`).
+    A task claims page after page until it finds nothing. It begins at once if work is known to be
+    due (`_work_seen`), or on a hint: lines are known, no task runs, and the last one began
+    `_LOOK_SECONDS` ago. None begins before `_not_before`, which moves after a failure, while other
+    workers have the due buckets, and after a task that found nothing beside running pages
+    (`_empty_wait`).
     """
 
     def __init__(
@@ -71,10 +69,7 @@ class RelayRunner:
         wake: Callable[[], None],
         holds_lease: Callable[[], bool],
     ) -> None:
-        """Publish the topic `name`; `wake` ends the processor's sleep.
-
-        holds_lease: whether no worker can take this one for dead.
-        """
+        """holds_lease: whether no worker can take this one for dead."""
         self.name = name
         self._parts = parts
         self._tasks = tasks
@@ -101,12 +96,10 @@ class RelayRunner:
 
     @property
     def in_flight(self) -> int:
-        """Number of events that are leased here and not settled yet."""
         return sum(len(page.rows) for page in self._pages)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task runs pages, or tries to claim one."""
         return bool(self._scopes)
 
     @property
@@ -116,13 +109,11 @@ class RelayRunner:
         return wait if wait > 0 and self._work_seen else None
 
     def forget(self) -> None:
-        """Forget the server, since the connection was lost."""
         self._source.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Take over a survey of all lines."""
+    async def survey(self, session: Session, looked: LineLook) -> Survey:
         async with self._claiming:
-            seen = await self._source.survey(connection, looked)
+            seen = await self._source.survey(session, looked)
         self._work_seen = self._work_seen or seen.due
         return Survey(seen.due and self._may_begin(), seen.next)
 
@@ -157,7 +148,6 @@ class RelayRunner:
         self._stopping = True
 
     async def finish(self) -> None:
-        """Wait for the pages that run, and close the connections."""
         try:
             while self._scopes:
                 await self._ended.wait()
@@ -165,7 +155,6 @@ class RelayRunner:
             await self.close()
 
     async def close(self) -> None:
-        """Close the connections to brokers that are unused."""
         while self._idle:
             await self._close(self._idle.pop())
 
@@ -268,8 +257,8 @@ class RelayRunner:
         pause, apart = _FIRST_PAUSE, False
         while True:
             try:
-                async with transact(self._parts.pool) as connection:
-                    await page.settle(connection, apart=apart)
+                async with transact(self._parts.pool) as session:
+                    await page.settle(session, apart=apart)
             except LeaseLost:
                 raise
             except Exception as error:
@@ -298,16 +287,16 @@ class RelayRunner:
         if not most:
             return None
         # First the connection, then the lock: the order of `survey`.
-        async with lend(pool) as connection, self._claiming:
-            async with transaction(pool, connection):
+        async with lend(pool) as session, self._claiming:
+            async with transaction(pool, session):
                 self._fences = {}
-                claim = await self._source.claim(connection, most)
+                claim = await self._source.claim(session, most)
                 if claim is None:
-                    await relays.free(connection, self._parts.sql, self._parts.me.id, self._fences)
+                    await relays.free(session, self._parts.me.id, self._fences)
                     return None
                 fences = {each: self._fences[each] for each in claim.buckets}
                 page = RelayPage(self._parts, self._settling, self.name, self._relay, claim, fences)
-                await page.read(connection)
+                await page.read(session)
             claim.ran(len(page.rows))
         return page
 
@@ -318,10 +307,9 @@ class RelayRunner:
         return min([self._relay.page_rows, *(each for each in rooms if each is not None)])
 
     async def _lease(
-        self, connection: Connection, buckets: Sequence[Bucket], most: int
+        self, session: Session, buckets: Sequence[Bucket], most: int
     ) -> Sequence[Bucket]:
-        """Lock free buckets and lease them, under the lock of claims."""
-        had = await relays.lease(connection, self._parts.sql, self._parts.me.id, buckets, most)
+        had = await relays.lease(session, self._parts.me.id, buckets, most)
         self._fences |= had
         return [bucket for bucket in buckets if bucket in had]
 

@@ -1,7 +1,6 @@
 """A page's claim on sequential topics: rows of a few buckets, which no other page has.
 
-Owns the moves of cursors when such a page ends. Promises that they move only after its commit, and
-never past a row that is neither settled nor lined up. *See:* `sequential`, which claims.
+Cursors move only after its commit, and never past a row that is neither settled nor lined up.
 """
 
 from collections.abc import Sequence
@@ -10,10 +9,9 @@ from dataclasses import dataclass
 from inboxd.events.page_order import PageOrder
 from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.store import lines
-from inboxd.store.connections import Connection
 from inboxd.store.lines import Line
 from inboxd.store.rows import ClaimedEvent
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +30,15 @@ class BucketClaim:
     drained: frozenset[Bucket]
     lined_up: Sequence[Line]
     cut: bool
-    sql: Statements
     arrivals: Arrivals
     # Lines with more lined-up rows; the source's own collection.
     going: dict[Line, None]
     exclusive: bool = True
 
     def ran(self, met: int) -> None:  # noqa: ARG002 - part of the contract
-        """Close its buckets to other pages until this page has ended."""
         self.arrivals.hold(self.buckets)
 
     def ended(self, met: int, *, committed: bool) -> None:
-        """Move the cursors past rows that were settled or lined up."""
         self.arrivals.release(self.buckets)
         if not committed:
             return
@@ -61,10 +56,10 @@ class BucketClaim:
                     self.going[line] = None
 
     async def hold(
-        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+        self, session: Session, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
         """Lock the row's bucket, and line up the unsettled rows before it."""
-        await lines.hold(connection, self.sql, [bucket_of(row)])
+        await lines.hold(session, [bucket_of(row)])
         own = [
             each["id"]
             for each in before
@@ -73,9 +68,8 @@ class BucketClaim:
             and each["position"] is None
         ]
         if own:
-            await lines.line_up(connection, self.sql, own)
+            await lines.line_up(session, own)
 
 
 def bucket_of(row: ClaimedEvent) -> Bucket:
-    """The bucket of an event with an ordering key."""
     return row["topic"], row["bucket"]

@@ -1,12 +1,9 @@
 """Events of sequential topics: a source of pages that keep the order of each key (promise 5).
 
-Owns this worker's memory of lines: the cursors of arrivals, the lanes of due heads, and the lines
-whose lined-up rows it has begun to claim. A page takes a few buckets that no other page has, each
-locked for the transaction, then reads them in a later statement: arrivals up to the horizon, and
-lined-up rows from the heads of their lines (ADR 12). Promises the contract of `Source`; that
-cursors move only after a commit, and never past a row that is neither settled nor lined up; and
-that lines in other workers' buckets, in any number, do not hide the lines behind them.
-Known limit: while a page runs, no other worker processes new events of its buckets. *See:*
+A page takes a few buckets that no other page has, each locked for the transaction, then reads them
+in a later statement: arrivals up to the horizon, and lined-up rows from the heads of their lines
+(ADR 12). Cursors move only after a commit, and never past a row that is neither settled nor lined
+up. Known limit: while a page runs, no other worker processes new events of its buckets. *See:*
 `source`, before it; `events/horizon.py` and `store/lines.py`, after it.
 """
 
@@ -26,12 +23,12 @@ from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.model.horizon import BUCKETS
 from inboxd.model.lane import Key, Lane
 from inboxd.store import lines
-from inboxd.store.connections import Connection
 from inboxd.store.lines import IdRange, Line
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 
 # Locks free buckets of these, at most the given number, until the transaction ends.
-Take: TypeAlias = Callable[[Connection, Sequence[Bucket], int], Awaitable[Sequence[Bucket]]]
+Take: TypeAlias = Callable[[Session, Sequence[Bucket], int], Awaitable[Sequence[Bucket]]]
 
 # Maximum number of buckets that are tried together: other workers may have half of them.
 _TRIED = 2 * BUCKETS
@@ -49,8 +46,6 @@ _NEXT_PAUSE = 0.02
 
 
 class SequentialSource:
-    """The lines of the sequential topics that this worker handles."""
-
     def __init__(
         self,
         parts: Parts,
@@ -59,11 +54,7 @@ class SequentialSource:
         take: Take | None = None,
         pages: int = _PAGES,
     ) -> None:
-        """Claim events that the plugins handle, below the horizon of `reader`.
-
-        served: the topic of a relay. take: leases buckets, in place of `lines.try_buckets`. pages:
-        how many pages of this worker run at a time.
-        """
+        """served: a relay's topic. take: leases buckets. pages: of this worker at a time."""
         self._parts = parts
         self._reader = reader
         self._rewinds = reader.rewinds
@@ -83,7 +74,6 @@ class SequentialSource:
         self._limits = TopicLimits(parts)
 
     def forget(self) -> None:
-        """Forget everything about the server."""
         self._arrivals.forget()
         self._served.forget()
         self._heads.clear()
@@ -100,11 +90,10 @@ class SequentialSource:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return self._pause
 
-    async def survey(self, connection: Connection, seen: LineLook) -> Survey:
-        """Take over the buckets with arrivals and the lanes with heads."""
+    async def survey(self, session: Session, seen: LineLook) -> Survey:
         arrived = [each for each in seen.arrived if each.mode == self._served.mode]
         self._served.forget()
-        ours = await self._served.ours(connection, [(each.topic, each.type) for each in arrived])
+        ours = await self._served.ours(session, [(each.topic, each.type) for each in arrived])
         found = [
             # An intake adds events before the existing ones.
             ((each.topic, each.bucket), 1 if each.topic in seen.held else each.first)
@@ -122,24 +111,22 @@ class SequentialSource:
         return Survey(bool(found or due), soonest(s.next for s in heads))
 
     def is_known(self) -> bool:
-        """Whether a bucket, a lane of heads or a line is known."""
         return bool(self._arrivals.after or self._heads or self._going)
 
-    async def claim(self, connection: Connection, most: int) -> BucketClaim | None:
-        """Take buckets, and then rows of them that may run."""
+    async def claim(self, session: Session, most: int) -> BucketClaim | None:
         self._wanting = False
-        due, waiting = await self._due(connection), await self._arrived(connection)
+        due, waiting = await self._due(session), await self._arrived(session)
         topics = [*(line.topic for line in due), *(topic for topic, _ in waiting)]
         reach = len(due) + min(self._share(), most)
-        allowed = await self._limits.allow(connection, topics, most, reach)
+        allowed = await self._limits.allow(session, topics, most, reach)
         most = allowed.most
-        taken, arrived = await self._take_share(connection, due, waiting, allowed.topics)
+        taken, arrived = await self._take_share(session, due, waiting, allowed.topics)
         had = frozenset([*taken, *arrived])
         going = [line for line in due if _bucket_of_line(line) in had]
         self._wanting |= len(going) < len(due) or bool(self._arrivals.free())
         share = -(-most // 2) if arrived else most
-        lined_up = await self._claim_lined_up(connection, going, share)
-        fresh, drained = await self._claim_arrivals(connection, arrived, most - len(lined_up))
+        lined_up = await self._claim_lined_up(session, going, share)
+        fresh, drained = await self._claim_arrivals(session, arrived, most - len(lined_up))
         for line in going:
             self._going.pop(line, None)
         if self._more_heads and len(self._going) >= _LINES // 2:
@@ -159,14 +146,13 @@ class SequentialSource:
             drained=drained,
             lined_up=going,
             cut=cut,
-            sql=self._parts.sql,
             arrivals=self._arrivals,
             going=self._going,
         )
 
     # --------------------------------------------------------------------------------- claims
 
-    async def _due(self, connection: Connection) -> list[Line]:
+    async def _due(self, session: Session) -> list[Line]:
         """Lines with lined-up rows that may run: known ones, and lines whose heads are due."""
         lanes = [lane for lane in self._heads.values() if self._served.serves(lane.key)]
         # Drop lines of a topic that is paused now: a survey finds them again after the pause.
@@ -176,7 +162,7 @@ class SequentialSource:
         room = _LINES - len(self._going)
         self._more_heads = room <= 0
         if lanes and room > 0:
-            heads = await lines.due_heads(connection, self._parts.sql, lanes, room)
+            heads = await lines.due_heads(session, lanes, room)
             for head in heads:
                 lanes[head.lane].advance(head.run_at, head.id)
                 self._going[head.line] = None
@@ -188,15 +174,15 @@ class SequentialSource:
         held = self._arrivals.held
         return [line for line in self._going if _bucket_of_line(line) not in held]
 
-    async def _arrived(self, connection: Connection) -> list[Bucket]:
+    async def _arrived(self, session: Session) -> list[Bucket]:
         """Buckets with arrivals that may be taken, the least recently asked first."""
         if not self._arrivals.free():
-            await self._look(connection)
+            await self._look(session)
         bound = self._reader.horizon.bound
         picked = self._pick()
         waiting = bool(self._arrivals.free()) and not picked
         if (picked or waiting) and self._reader.is_due(hurried=waiting):
-            await self._reader.read(connection)
+            await self._reader.read(session)
         if self._rewinds != self._reader.rewinds:
             self._rewinds = self._reader.rewinds
             self.forget()
@@ -218,63 +204,57 @@ class SequentialSource:
 
     async def _take_share(
         self,
-        connection: Connection,
+        session: Session,
         due: Sequence[Line],
         waiting: Sequence[Bucket],
         topics: frozenset[str],
     ) -> tuple[list[Bucket], list[Bucket]]:
-        """Take buckets with due lines, and buckets with arrivals.
-
-        Leases may last long, and other workers need buckets, too: with leases, both kinds together
-        get one share.
-        """
+        """With leases, both kinds together get one share: leases may last long."""
         share, due_in = self._share(), list(dict.fromkeys(map(_bucket_of_line, due)))
         if not self._leases:
-            taken = await self._take(connection, due_in, topics, len(due_in))
-            return taken, await self._take(connection, waiting, topics, share)
+            taken = await self._take(session, due_in, topics, len(due_in))
+            return taken, await self._take(session, waiting, topics, share)
         most = -(-share // 2) if waiting else share
-        taken = await self._take(connection, due_in, topics, most)
+        taken = await self._take(session, due_in, topics, most)
         rest = max(1, share - len(taken))
-        return taken, await self._take(connection, waiting, topics, rest)
+        return taken, await self._take(session, waiting, topics, rest)
 
     async def _take(
-        self, connection: Connection, wanted: Sequence[Bucket], topics: frozenset[str], most: int
+        self, session: Session, wanted: Sequence[Bucket], topics: frozenset[str], most: int
     ) -> list[Bucket]:
         """Take up to `most` of the wanted buckets that no other page has, in their order."""
         tried = [bucket for bucket in wanted if bucket[0] in topics]
-        return [*await self._try(connection, tried, most)] if tried else []
+        return [*await self._try(session, tried, most)] if tried else []
 
     async def _try_buckets(
-        self, connection: Connection, buckets: Sequence[Bucket], most: int
+        self, session: Session, buckets: Sequence[Bucket], most: int
     ) -> Sequence[Bucket]:
-        return await lines.try_buckets(connection, self._parts.sql, buckets, most)
+        return await lines.try_buckets(session, buckets, most)
 
-    async def _look(self, connection: Connection) -> None:
-        """Read whether events have arrived in the known buckets."""
+    async def _look(self, session: Session) -> None:
         held = self._arrivals.held
         cursors = [each for each in self._arrivals.after.items() if each[0] not in held]
         if cursors:
-            found = await lines.look(connection, self._parts.sql, cursors)
+            found = await lines.look(session, cursors)
             ours = await self._served.ours(
-                connection, [(bucket[0], type_) for bucket, _, type_ in found]
+                session, [(bucket[0], type_) for bucket, _, type_ in found]
             )
             self._arrivals.look(
                 (bucket, first) for bucket, first, type_ in found if (bucket[0], type_) in ours
             )
 
     async def _claim_lined_up(
-        self, connection: Connection, going: Sequence[Line], most: int
+        self, session: Session, going: Sequence[Line], most: int
     ) -> list[ClaimedEvent]:
-        return await lines.claim_lined_up(connection, self._parts.sql, going, most) if going else []
+        return await lines.claim_lined_up(session, going, most) if going else []
 
     async def _claim_arrivals(
-        self, connection: Connection, arrived: Sequence[Bucket], most: int
+        self, session: Session, arrived: Sequence[Bucket], most: int
     ) -> tuple[list[ClaimedEvent], frozenset[Bucket]]:
-        """Up to `most` arrivals, and the buckets that have no more.
+        """Each bucket gives an equal share first; the rest goes to buckets that have more.
 
-        Each bucket first gives an equal share: neighbouring rows on the disk belong to different
-        buckets, so a page of one bucket would touch a block for each row. The remaining room goes
-        to buckets that have more.
+        Neighbouring rows on the disk belong to different buckets: a page of one bucket would touch
+        a block for each row.
         """
         after, bound = self._arrivals.after, self._reader.horizon.bound
         # Cursors may be forgotten by now: a worker died, or a chunk was left to a peer.
@@ -283,7 +263,7 @@ class SequentialSource:
             return [], frozenset()
         share = most // len(asked)
         ranges = [IdRange(*bucket, after[bucket], bound(bucket[1], bucket[0])) for bucket in asked]
-        rows = await lines.claim_arrivals(connection, self._parts.sql, ranges, most, share)
+        rows = await lines.claim_arrivals(session, ranges, most, share)
         counts = Counter(map(bucket_of, rows))
         cut = [bucket for bucket in asked if counts[bucket] == share]
         drained = frozenset(asked).difference(cut)
@@ -291,7 +271,7 @@ class SequentialSource:
         if cut and room > most // _FEW:
             last = {bucket_of(row): row["id"] for row in rows}
             ranges = [IdRange(*bucket, last[bucket], bound(bucket[1], bucket[0])) for bucket in cut]
-            more = await lines.claim_arrivals(connection, self._parts.sql, ranges, room)
+            more = await lines.claim_arrivals(session, ranges, room)
             rows += more
             drained |= _drained(cut, more, room)
         return rows, drained

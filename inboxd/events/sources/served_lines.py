@@ -1,8 +1,6 @@
 """Decides from which lines of sequential topics this worker claims events.
 
-Owns the list of unhandled types. Promises that events which another worker handles are left to that
-worker, and that unhandled events delay no other key of their bucket. Known limit: the list is
-renewed only by the next survey.
+Other workers' events are left to them. Known limit: only surveys renew the unhandled types.
 """
 
 from collections.abc import Iterable
@@ -11,12 +9,10 @@ from inboxd.engine.parts import Parts
 from inboxd.events.page_order import serves
 from inboxd.model.lane import Key
 from inboxd.store import workers
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 
 
 class ServedLines:
-    """The sequential topics, and the types in them, that this worker handles."""
-
     def __init__(self, parts: Parts, relay: str | None = None) -> None:
         """relay: serve only the topic of this relay, instead of the topics that plugins handle."""
         # The mode of its topics, by `lines.survey`.
@@ -29,33 +25,24 @@ class ServedLines:
         self._unhandled: dict[tuple[str, str], bool] = {}
 
     def forget(self) -> None:
-        """Forget which types are unhandled."""
         self._unhandled.clear()
 
     async def ours(
-        self, connection: Connection, pairs: Iterable[tuple[str, str]]
+        self, session: Session, pairs: Iterable[tuple[str, str]]
     ) -> set[tuple[str, str]]:
-        """The topics and types whose arrivals this worker claims, or lines up.
-
-        A worker with a handler that names no topic lines up unhandled arrivals: otherwise they
-        would delay the other keys of their bucket. Events that another worker handles are left to
-        that worker.
-        """
+        """A handler without a topic lines up unhandled arrivals: else they delay their bucket."""
         open_ = {pair for pair in pairs if self._is_open(pair[0])}
         ours = {pair for pair in open_ if self._takes(*pair)}
         if self._relay is None and self._parts.registry.anywhere:
             foreign = open_ - ours
             if asked := foreign - self._unhandled.keys():
-                found = await workers.unhandled(connection, self._parts.sql, asked)
+                found = await workers.unhandled(session, asked)
                 self._unhandled |= {pair: pair in found for pair in asked}
             ours |= {pair for pair in foreign if self._unhandled.get(pair)}
         return ours
 
     def _is_open(self, topic: str) -> bool:
-        """Whether arrivals of the topic may be claimed here as lines.
-
-        Arrivals of a topic that is `batch` now go into chunks, even if they came in another mode.
-        """
+        """Arrivals of a topic that is `batch` now go into chunks, whatever mode they came in."""
         return self._is_ours(topic) and self._parts.controls.allow("topic", topic, "")
 
     def _is_ours(self, topic: str) -> bool:
@@ -71,6 +58,5 @@ class ServedLines:
         return topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
 
     def serves(self, lane: Key) -> bool:
-        """Whether heads of this lane may run here now."""
         topic, type_ = str(lane[0]), str(lane[1])
         return self._is_ours(topic) and serves(self._parts, topic, type_)

@@ -1,8 +1,6 @@
 """Events that are processed one by one: a source of pages.
 
-Owns the lanes of (topic, type) and their cursors. Promises the contracts of `Source` and `Claim`.
-Known limit: rows that commit behind a cursor wait for the next sweep. *See:* `source`, before it;
-`store/events.py`, after it.
+Rows that commit behind a cursor wait for the next sweep. *See:* `source`; `store/events.py`.
 """
 
 from collections.abc import Sequence
@@ -14,20 +12,17 @@ from inboxd.events.sources.source import LineLook
 from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.lane import Lane, Lanes
 from inboxd.store import events
-from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 
 
 class LaneClaim:
-    """Rows of lanes; locks of the rows suffice."""
-
     exclusive = False
     order = None
 
     def __init__(
         self, rows: Sequence[ClaimedEvent], asked: Sequence[Lane], known: Lanes, most: int
     ) -> None:
-        """`rows`: at most `most`, claimed from the lanes `asked`, which belong to `known`."""
         self.rows = rows
         self.full = len(rows) == most
         self._asked = asked
@@ -45,14 +40,12 @@ class LaneClaim:
         """Do nothing: the cursors have moved already."""
 
     async def hold(
-        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+        self, session: Session, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
         """Do nothing: the row's lock suffices."""
 
 
 class SingleSource:
-    """The lanes of pending events."""
-
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._lanes = Lanes()
@@ -60,43 +53,39 @@ class SingleSource:
 
     @property
     def again(self) -> float | None:
-        """Seconds until a slot of a topic may be free."""
         return self._limits.again
 
     def forget(self) -> None:
         self._lanes.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:  # noqa: ARG002 - part of the contract
+    async def survey(self, session: Session, looked: LineLook) -> Survey:  # noqa: ARG002 - part of the contract
         """Rewind every lane, and look for due events."""
-        seen = await events.survey(connection, self._parts.sql)
+        seen = await events.survey(session)
         served = [s for s in seen if self._serves(s.key)]
         due = self._lanes.sweep(served)
         return Survey(due, soonest(s.next for s in served))
 
     def is_known(self) -> bool:
-        """Whether there is a lane to claim from."""
         return bool(self._lanes.ordered())
 
-    async def claim(self, connection: Connection, most: int) -> LaneClaim | None:
+    async def claim(self, session: Session, most: int) -> LaneClaim | None:
         """Claim due events behind the cursors; first a few from probed lanes."""
         lanes, probed = self._open(), self._probed()
         if probed and (room := min(most, *(room for _, room in probed))) > 0:
-            found = await self._claim(connection, [lane for lane, _ in probed], room)
+            found = await self._claim(session, [lane for lane, _ in probed], room)
             if found is not None:
                 return found
         others = [lane for lane in lanes if all(lane is not each for each, _ in probed)]
-        return await self._claim(connection, others, most)
+        return await self._claim(session, others, most)
 
-    async def _claim(
-        self, connection: Connection, lanes: list[Lane], most: int
-    ) -> LaneClaim | None:
+    async def _claim(self, session: Session, lanes: list[Lane], most: int) -> LaneClaim | None:
         while lanes:
             topics = [str(lane.key[0]) for lane in lanes]
-            allowed = await self._limits.allow(connection, topics, most)
+            allowed = await self._limits.allow(session, topics, most)
             asked = [lane for lane in lanes if lane.key[0] in allowed.topics]
             if not asked:
                 break
-            rows = await events.claim(connection, self._parts.sql, asked, allowed.most)
+            rows = await events.claim(session, asked, allowed.most)
             if rows:
                 return LaneClaim(rows, asked, self._lanes, allowed.most)
             # A topic with a limit was asked alone: now ask the other topics.
@@ -112,7 +101,6 @@ class SingleSource:
         return serves(self._parts, str(lane[0]), str(lane[1]))
 
     def _open(self) -> list[Lane]:
-        """The lanes that are not paused, and whose breakers are not open."""
         lanes = self._lanes.ordered()
         if not self._parts.controls.are_quiet:
             return [lane for lane in lanes if self._serves(lane.key)]

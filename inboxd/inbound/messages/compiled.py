@@ -1,11 +1,9 @@
-"""Compiled settings of a message source: turns a message into the row to store.
+"""Turns a message into the row to store, by the settings of its source.
 
-Owns the defaults of unset settings: CloudEvents (binary, with the prefix of each binding, and
-structured) with the extensions of our relays, the broker's own key and ids.
 Promises: a redelivered message becomes an event with the same id, which is the CloudEvent's id if
 that is a uuid; a message of which no event can be made becomes one broken event with the reason.
 Known limit: a message without a position and without any id is a new event at each delivery. *See:*
-`inboxd/brokers/cloud_events.py`; `storing.py`, after it.
+`storing.py`.
 """
 
 import hashlib
@@ -63,8 +61,6 @@ class ArrivedMessage(NamedTuple):
 
 
 class CompiledMessageSource:
-    """One source: turns its messages into rows to store."""
-
     def __init__(self, name: str, kind: str, settings: MessageSource) -> None:
         """kind: the broker's. Raises UsageError for settings that cannot be compiled."""
         self.name = name
@@ -93,7 +89,6 @@ class CompiledMessageSource:
         self._headers = settings.headers
 
     def received(self, message: IncomingMessage) -> ReceivedMessage:
-        """The row to store for a message."""
         arrived = self._arrived(message)
         event = arrived.event
         extensions = {} if event is None else event.extensions
@@ -158,7 +153,6 @@ class CompiledMessageSource:
         return self._uuids.make(time.time_ns()) if events[0].dedup_key is not None else None
 
     def _headers_of(self, arrived: ArrivedMessage) -> str | None:
-        """The headers that the settings choose, and the CloudEvent's. Raises BrokenBody."""
         came, event = arrived.message.headers, arrived.event
         found = {name: came[name] for name in self._headers if name in came}
         if event is not None:
@@ -167,7 +161,6 @@ class CompiledMessageSource:
 
 
 def _attributes(event: CloudEvent) -> dict[str, str]:
-    """Attributes of the event as headers, without those that have columns."""
     found = {"ce-id": event.id, "ce-source": event.source, "ce-type": event.type}
     if event.subject is not None:
         found["ce-subject"] = event.subject
@@ -194,8 +187,6 @@ def _read_type(prefix: str) -> Callable[[ArrivedMessage, object, str], str]:
 
 
 def _extension(name: str) -> ReadOf[ArrivedMessage]:
-    """A reader of the extension in which our relays write a column of the event."""
-
     def read(arrived: ArrivedMessage, _document: object, _text: str) -> str | None:
         found = None if arrived.event is None else arrived.event.extensions.get(name)
         if found is not None and (problem := checks.short(found)):
@@ -230,7 +221,6 @@ def _dedup_key(arrived: ArrivedMessage, _document: object, _text: str) -> str | 
 
 
 def _id_of(arrived: ArrivedMessage) -> str | None:
-    """The id of a message from a broker without positions."""
     message, event = arrived.message, arrived.event
     if message.id:
         return message.id

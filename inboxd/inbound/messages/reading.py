@@ -1,9 +1,7 @@
 """Reads from one consumer: receives a page while the previous one is stored, then acknowledges.
 
-Promises that a page is acknowledged after its commit, and after all pages before it; that at most
-one page is being stored and one page is held; that only one task uses the consumer, and closes it
-at the end. Known limit: messages that were received but not stored when reading ends are delivered
-again. *See:* `source.py`, before it; `storing.py`.
+A page is acknowledged after its commit, and after all pages before it; at most one page is being
+stored and one is held; only one task uses the consumer. *See:* `source.py`, `storing.py`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,8 +23,6 @@ _LONGEST_SECONDS = 120.0
 
 
 class StoredPage:
-    """A page that is being stored, or was stored."""
-
     def __init__(self, messages: Sequence[IncomingMessage]) -> None:
         self.messages = messages
         self.error: Exception | None = None
@@ -56,8 +52,6 @@ class StoredPage:
 
 
 class ConsumerReading:
-    """Reads from one consumer until the reading ends."""
-
     def __init__(
         self,
         consumer: Consumer,
@@ -67,7 +61,6 @@ class ConsumerReading:
         storing: PageStoring,
         metrics: SourceMetrics,
     ) -> None:
-        """`tasks`: where pages are stored."""
         self._consumer = consumer
         self._tasks = tasks
         self._rows = min(settings.page_rows, settings.prefetch)
@@ -78,11 +71,7 @@ class ConsumerReading:
         self._page: StoredPage | None = None
 
     async def run(self, goes_on: Callable[[], Awaitable[bool]]) -> None:
-        """Read while `goes_on` returns True; then store and acknowledge the last page.
-
-        Raises BrokerUnavailable, StreamLost, LeaseLost, TopicsPaused, StreamReset, and the
-        database's errors.
-        """
+        """Raises errors of broker and database, LeaseLost, TopicsPaused and StreamReset."""
         try:
             while await goes_on():
                 await self._turn()
@@ -92,7 +81,6 @@ class ConsumerReading:
                 await self._page.ended()
 
     async def _turn(self) -> None:
-        """Receive while the previous page is stored, then begin to store the received one."""
         page = [
             *await self._receive(
                 self._room(), _IDLE_SECONDS if self._page is None else _BUSY_SECONDS
@@ -125,7 +113,6 @@ class ConsumerReading:
         return page
 
     async def _acknowledge(self) -> None:
-        """Wait for the page that is being stored, and acknowledge it."""
         page, self._page = self._page, None
         if page is None:
             return

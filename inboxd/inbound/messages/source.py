@@ -1,12 +1,10 @@
 """Runs one source of messages in one worker: waits for its turn, reads, and tries again.
 
-Owns the opening and closing of consumers, and the reports about them. Promises that a source whose
-broker does not divide its streams is read by one worker at a time, by a lease, and that the next
-worker continues as soon as the first one leaves; that a pause, or an outage of the database or the
-broker, stops the reading, so that no messages are held during it; that a lost stream stops its
-source, reported once, until an operator resets the stream or the broker has it again. Known limit:
-if a worker dies, its lease stays until the reaper notices the death. *See:*
-`daemon/message_sources.py`, which hosts it; `reading.py`, one consumer.
+Promises: a source whose broker does not divide its streams is read by one worker at a time, by a
+lease; the next worker continues as soon as the first one leaves; a pause, or an outage of the
+database or the broker, stops the reading, so that no messages are held during it; a lost stream
+stops its source, reported once, until an operator resets the stream or the broker has it again.
+Known limit: if a worker dies, its lease stays until the reaper notices. *See:* `reading.py`.
 """
 
 import random
@@ -52,8 +50,6 @@ _OPENING_SECONDS, _CLOSING_SECONDS = 30.0, 5.0
 
 
 class SourceReader:
-    """Reads one source of messages in this worker."""
-
     def __init__(self, parts: Parts, tasks: TaskGroup, name: str) -> None:
         """tasks: where pages are stored. Raises UsageError for settings that cannot be compiled."""
         self.name = name
@@ -108,18 +104,12 @@ class SourceReader:
         return 0.0
 
     async def _read(self) -> None:
-        """Open a consumer and read from it, until the reading must stop."""
         await self._show(self._state or "standby")  # raises, if the database is away
         self._streams = streams = self._unopened()
         consumer = await self._open(streams)
         try:
             storing = PageStoring(
-                self._compiled,
-                streams,
-                self._parts.pool,
-                self._parts.sql,
-                self._parts.controls,
-                self._metrics,
+                self._compiled, streams, self._parts.pool, self._parts.controls, self._metrics
             )
             given = (consumer, self._tasks, self._settings, streams, storing, self._metrics)
             reading = ConsumerReading(*given)
@@ -164,7 +154,6 @@ class SourceReader:
     # --------------------------------------------------------------------- pauses and the lease
 
     def _paused(self) -> str | None:
-        """The pause that stops this source, as a text; None: it is not paused."""
         controls = self._parts.controls
         if self.name in controls.named("source"):
             return f"the source is paused; inboxd resume source {self.name}"
@@ -179,20 +168,19 @@ class SourceReader:
         """Whether this worker holds the lease, which it takes if it is free."""
         if self._compiled.grouped:
             return True
-        sql, me = self._parts.sql, self._parts.me.id
-        async with borrow(self._parts.pool) as connection:
+        me = self._parts.me.id
+        async with borrow(self._parts.pool) as session:
             if not self._leased:
-                await leases.make(connection, sql, self._lease)
+                await leases.make(session, self._lease)
             self._leased = True  # set before the answer, which may be lost
-            self._leased = await leases.hold(connection, sql, self._lease, me)
+            self._leased = await leases.hold(session, self._lease, me)
         return self._leased
 
     async def _free_lease(self) -> None:
-        """Free the lease, so that another worker can read."""
         if self._leased:
-            async with borrow(self._parts.pool) as connection:
+            async with borrow(self._parts.pool) as session:
                 me = self._parts.me.id
-                await leases.free(connection, self._parts.sql, self._lease, me)
+                await leases.free(session, self._lease, me)
             self._leased = False
 
     # ---------------------------------------------------------------------------------- failures
@@ -264,7 +252,6 @@ class SourceReader:
     # ------------------------------------------------------------------------------- reporting
 
     async def _report(self, state: ReaderState, trouble: str | None) -> None:
-        """Report a state and its trouble; the begin of reading is also logged."""
         changed = state != self._state or trouble != self._trouble
         if state == "reading" and self._state != "reading":
             _log.info(
@@ -279,10 +266,9 @@ class SourceReader:
 
     async def _show(self, state: ReaderState) -> None:
         self._shown_at = time.monotonic()
-        async with borrow(self._parts.pool) as connection:
+        async with borrow(self._parts.pool) as session:
             await message_readers.show(
-                connection,
-                self._parts.sql,
+                session,
                 self.name,
                 self._parts.me.id,
                 broker=self._settings.broker,
@@ -292,11 +278,10 @@ class SourceReader:
             )
 
     async def _leave(self) -> None:
-        """Free the lease, so that another worker continues at once."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
             await self._do_quietly(self._free_lease)
 
     def _unopened(self) -> OpenedStreams:
         parts = self._parts
-        given = (parts.pool, parts.sql, self.name, self._settings.begin, parts.me.id)
+        given = (parts.pool, self.name, self._settings.begin, parts.me.id)
         return OpenedStreams(*given, grouped=self._compiled.grouped)

@@ -1,12 +1,10 @@
 """Stores a page of messages: makes events, writes them, halves a refused page.
 
-Promises that no part of a page is stored while one of its topics is paused; that a message which
-the database refuses, or which takes too long alone, and again, although the database commits,
-becomes a dead letter, and the other messages are stored; that a database which commits nothing
-makes no dead letters; that messages of one stream are stored in order; and that messages after a
-failed one are processed again, and passed over if they are stored, never left out. Known limit: a
-whole page is in memory twice, as messages and as events. *See:* `compiled.py`, `streams.py`;
-`reading.py`, which acknowledges.
+Promises: no part of a page is stored while one of its topics is paused; a message that the database
+refuses, or that takes too long alone, and again, although the database commits, becomes a dead
+letter, and the others are stored; messages of one stream are stored in order; messages after a
+failed one are processed again, and passed over if they are stored. Known limit: a whole page is in
+memory twice, as messages and as events. *See:* `compiled.py`, `streams.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +25,6 @@ from inboxd.model.message import ReceivedMessage
 from inboxd.store import topics
 from inboxd.store.connections import is_late, is_passing, is_refusal
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.messages import SourceMetrics
 
@@ -49,31 +46,23 @@ class TopicsPaused(Exception):
 
 
 class PageStoring:
-    """Stores pages of one consumer."""
-
     def __init__(
         self,
         source: CompiledMessageSource,
         streams: OpenedStreams,
         pool: Pool,
-        sql: Statements,
         controls: Controls,
         metrics: SourceMetrics,
     ) -> None:
-        """Store new messages of these streams."""
         self._source = source
         self._streams = streams
         self._pool = pool
-        self._sql = sql
-        self._commit = partial(commit_nothing, pool, sql, _COMMIT_SECONDS)
+        self._commit = partial(commit_nothing, pool, _COMMIT_SECONDS)
         self._controls = controls
         self._metrics = metrics
 
     async def store(self, page: Sequence[IncomingMessage]) -> None:
-        """Store the page durably.
-
-        Raises TopicsPaused, and then nothing is stored; LeaseLost; the database's errors.
-        """
+        """Raises TopicsPaused, and then nothing is stored; LeaseLost; the database's errors."""
         messages = await self._made(page)
         await self._check_topics(messages)
         for portion in _portions(messages, self._source.settings.page_bytes):
@@ -95,13 +84,12 @@ class PageStoring:
         if not paused or self._source.settings.topics:
             return
         types = {event.type for message in messages for event in message.events}
-        async with borrow(self._pool) as connection:
-            meant = await topics.of_types(connection, self._sql, sorted(types))
+        async with borrow(self._pool) as session:
+            meant = await topics.of_types(session, sorted(types))
         if found := meant.intersection(paused):
             raise TopicsPaused(frozenset(found))
 
     async def _store_each(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Store messages, halved until the failing one is isolated."""
         parts, again, instead = [messages], None, None
         while parts:
             part = parts.pop()
@@ -139,18 +127,12 @@ class PageStoring:
         )
 
     async def _leave_taken(self) -> None:
-        """Drop streams that other readers have opened, if the broker's group divides the streams.
-
-        Raises LeaseLost or StreamReset.
-        """
+        """Drop streams that other readers have opened. Raises LeaseLost or StreamReset."""
         if not await self._streams.watch():
             raise LeaseLost(f"another worker reads the source {self._source.name!r} by now")
 
     def _instead(self, message: ReceivedMessage, error: Exception) -> ReceivedMessage:
-        """A dead letter for a message that the database refuses, or that takes too long.
-
-        Raises other errors.
-        """
+        """Raises the error unless it is a refusal or a timeout."""
         if not (is_refusal(error) or is_late(error)):
             raise error
         why = "refuses it" if is_refusal(error) else "takes too long for it"

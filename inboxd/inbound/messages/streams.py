@@ -1,11 +1,9 @@
-"""The streams of one consumer that this worker has opened.
+"""The streams of one consumer that this worker has opened, with their stored positions.
 
-Owns the stored position of each stream, which decides whether a message is new. Promises that a
-message is stored once, however often the broker delivers it, also within one page; that after
-another reader has opened a stream, or an operator has reset it, no more of its messages are stored
-(an error unless the broker divides the streams); and that opening a stream waits for the page that
-is being stored. Known limit: without positions of the broker, each message is new. *See:*
-`inboxd/store/stream_positions.py`; `reading.py`, which makes one for each consumer.
+Promises: a message is stored once, however often the broker delivers it, also within one page;
+after another reader has opened a stream, or an operator has reset it, no more of its messages are
+stored; opening a stream waits for the page that is being stored. Known limit: without positions of
+the broker, each message is new. *See:* `inboxd/store/stream_positions.py`.
 """
 
 import time
@@ -20,7 +18,6 @@ from inboxd.errors import LeaseLost
 from inboxd.model.message import ReceivedMessage
 from inboxd.store import stream_positions as store
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 from inboxd.store.stream_positions import Begins, OpenedStream, PageStored
 
 # Seconds for which a consumer may still deliver messages of a stream that another worker has
@@ -40,24 +37,11 @@ class StoredPart(NamedTuple):
 
 
 class OpenedStreams:
-    """The streams of one consumer, which calls `stored`."""
-
     def __init__(
-        self,
-        pool: Pool,
-        sql: Statements,
-        source: str,
-        begin: Begins,
-        worker: UUID,
-        *,
-        grouped: bool,
+        self, pool: Pool, source: str, begin: Begins, worker: UUID, *, grouped: bool
     ) -> None:
-        """begin: where to begin a stream without stored messages.
-
-        grouped: the broker divides the streams among its readers.
-        """
+        """begin: of a new stream. grouped: the broker divides streams among its readers."""
         self._pool = pool
-        self._sql = sql
         self._source = source
         self._begin: Begins = begin
         self._worker = worker
@@ -70,8 +54,8 @@ class OpenedStreams:
 
     async def stored(self, stream: str, end: StreamPosition | None = None) -> StreamPosition | None:
         """Open a stream; returns its stored position (`contract.Stored`)."""
-        async with self._storing, borrow(self._pool) as connection:
-            given = (connection, self._sql, self._source)
+        async with self._storing, borrow(self._pool) as session:
+            given = (session, self._source)
             opened = await store.open_stream(*given, stream, self._worker)
             newest = (opened.begins or self._begin) == "newest"
             if opened.position is None and newest and end is not None:
@@ -91,8 +75,8 @@ class OpenedStreams:
             if not new:
                 return StoredPart(PageStored(0, 0, 0, 0), passed_over)
             opened = [self._opened[name] for name in dict.fromkeys(each.stream for each in new)]
-            async with borrow(self._pool) as connection:
-                written = await store.store(connection, self._sql, self._source, new, opened)
+            async with borrow(self._pool) as session:
+                written = await store.store(session, self._source, new, opened)
             return StoredPart(written, passed_over)
 
     async def open_all(self, messages: Sequence[IncomingMessage]) -> None:
@@ -107,15 +91,14 @@ class OpenedStreams:
                 await self.stored(name)
 
     async def watch(self) -> bool:
-        """Check that all streams are still this worker's; drop streams that others have opened.
+        """Drop streams that others have opened; returns whether there were any. Raises StreamReset.
 
-        Returns whether there were any. Raises StreamReset. Raises LeaseLost if one worker reads all
-        streams: dropped messages would be acknowledged, and a broker without positions would forget
-        them.
+        Raises LeaseLost if one worker reads all streams: dropped messages would be acknowledged,
+        and a broker without positions would forget them.
         """
-        async with self._storing, borrow(self._pool) as connection:
+        async with self._storing, borrow(self._pool) as session:
             opened = [*self._opened.values()]
-            moved = await store.moved(connection, self._sql, self._source, opened)
+            moved = await store.moved(session, self._source, opened)
         for stream, reader in moved.items():
             del self._opened[stream]
             if reader is None:
@@ -126,10 +109,7 @@ class OpenedStreams:
         return bool(moved)
 
     def _new(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-        """Messages that are not stored yet, from streams that are still this worker's.
-
-        After a rebalance the broker delivers unstored messages again: a page may have them twice.
-        """
+        """After a rebalance the broker delivers unstored ones again: a page may have them twice."""
         through = {name: opened.position for name, opened in self._opened.items()}
         found = []
         for message in messages:

@@ -1,12 +1,9 @@
 """Compares the brokers' contents, the stored positions, and the rows of the last stored messages.
 
-Owns the definition of a gap: a position from which the broker cannot continue; or messages up to
-the position without events, although they are too new for history to have dropped them. Promises
-that nothing is consumed or changed, and that a reader which continues during the comparison causes
-no gap.
-Known limits: a message without a row may have been erased, or skipped by a reset; only the last
-messages that the broker has are compared; a message's age is by the broker's clock. *See:*
-`brokers/kinds.py`, which asks a broker; `cli/messages.py`, which shows the result.
+A gap is a position from which the broker cannot continue, or messages up to it without events that
+are too new for history to have dropped them. Nothing is consumed or changed; a reader that
+continues meanwhile causes no gap. Known limits: a message without a row may have been erased, or
+skipped by a reset; a message's age is by the broker's clock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,11 +34,10 @@ _WHERE_TO_GO_ON = ". Say where to go on: "  # begins the remedy in each `StreamL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedStream:
-    """A stream of a source, and its problem.
+    """oldest, end: positions that the broker has; None: it has none, or was not asked.
 
-    oldest, end: positions that the broker has; None: the broker has no positions, or was not asked.
     waiting: messages behind the position; None: unknown. looked: stored messages that were compared
-    with rows; missing: positions of messages without rows. seen: whether the broker was asked.
+    with rows; missing: positions without rows. seen: whether the broker was asked.
     """
 
     source: str
@@ -77,8 +73,6 @@ async def verify(session: Session, settings: Settings, most: int) -> list[Verifi
 
 
 class _Comparison:
-    """Compares one source with its broker."""
-
     def __init__(
         self, session: Session, settings: Settings, name: str, source: MessageSource, most: int
     ) -> None:
@@ -163,7 +157,6 @@ class _Comparison:
     async def _missing(
         self, compiled: CompiledMessageSource, messages: Sequence[IncomingMessage]
     ) -> list[int]:
-        """The positions of messages that should have rows but have none."""
         oldest = _kept_since(self._settings)
         read = {
             message.position: compiled.received(message)
@@ -187,9 +180,7 @@ class _Comparison:
         by_key = {row["topic"] for row in listed if row["dedup_path"] is not None}
         found = set()
         for type_ in {event.type for each in messages for event in each.events}:
-            meant = self._source.topics or await topics.of_types(
-                session.connection, session.sql, [type_]
-            )
+            meant = self._source.topics or await topics.of_types(session, [type_])
             if by_key.intersection(meant):
                 found.add(type_)
         return frozenset(found)

@@ -1,8 +1,7 @@
 """Order stamps: the order in which a host spooled its receipts, independent of the wall clock.
 
-Owns the file with the list of boots. Promises: stamps of all processes of one boot are comparable,
-and stamps of a later boot are greater. Known limit: two receipts in progress at the same moment
-have no order.
+Stamps of one boot are comparable across processes; stamps of a later boot are greater. Known limit:
+two receipts in progress at the same moment have no order.
 """
 
 import fcntl
@@ -17,8 +16,6 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Stamps:
-    """Makes stamps for one process."""
-
     def __init__(self, path: Path) -> None:
         """Find the number of this boot in the spool's list, or append it. Raises OSError."""
         self._boot = _boot_number(path / "boots", _BOOT_ID.read_text().strip())

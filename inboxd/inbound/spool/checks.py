@@ -1,9 +1,4 @@
-"""Checks the spool of this host for `inboxd check` and `doctor`: problems, and their remedies.
-
-Known limit: the checked folder is the one in the command's settings, on the command's host; for
-another host, use `inboxd spool list` there. *See:* `inspection.py`;
-`inboxd/operations/doctor/sources.py`, which reports a missing spool.
-"""
+"""Checks this host's spool, in the folder of the settings, for `inboxd check` and `doctor`."""
 
 import os
 import shutil

@@ -1,18 +1,14 @@
 """Drains the spooled receipts of this host into the database, oldest first, over all its folders.
 
-A lock gives the drain to one process of the host, any process with a receiver.
-Promises: receipts are written in the order in which any processes spooled them; a page is passed
-after its commit, so a crash repeats it, and the database recognizes receipts that it has; receipts
-that the database refuses, that are unreadable, or that are older than the database's memory of
-receipts are set apart unchanged, and shown; a source is unmarked while appends for it are locked
-out. If a page takes too long although the database commits, it is halved; a single receipt that
-takes too long gets more time once, then it is set apart, so that it does not block later receipts
-forever. A receipt that waits for another transaction's lock gets minutes: most locks are free by
-then. New receipts of a source that is being drained queue in the spool. The event loop and the
-reading thread share no data while both work: data that the thread changes is passed to it, or not
-used before it ends.
-Known limit: while the last page of a source is written, its new receipts wait. *See:* `writer.py`,
-`markers.py`, `log.py`.
+Promises: a lock gives the drain to one process of the host; a page is passed after its commit, so a
+crash repeats it, and the database recognizes receipts that it has; receipts that the database
+refuses, that are unreadable, or that are older than the database's memory are set apart unchanged,
+and shown; a source is unmarked while appends for it are locked out. A page that takes too long
+although the database commits is halved; a single receipt then gets more time once, and is set
+apart. A receipt that waits for another transaction's lock gets minutes: most locks are free by
+then. The event loop and the reading thread share no data while both work: data that the thread
+changes is passed to it, or not used before it ends. Known limit: while the last page of a source is
+written, its new receipts wait.
 """
 
 from collections import deque
@@ -73,11 +69,7 @@ class DrainPage(NamedTuple):
 
 
 class DrainWays(NamedTuple):
-    """Special writes of a drain; an unset one is replaced by its `write`, or left out.
-
-    last: within half of `after`, since requests wait for it at closed gates. alone: for one slow
-    receipt. commit: see `commits`.
-    """
+    """last: within half of `after`: requests wait at closed gates. alone: for one slow receipt."""
 
     last: Write | None = None
     alone: Write | None = None
@@ -88,8 +80,6 @@ _ONE_WAY = DrainWays()
 
 
 class Drain:
-    """Drains this host's spool, in this process."""
-
     def __init__(
         self,
         path: Path,
@@ -167,10 +157,7 @@ class Drain:
             return more
 
     def _has_work(self) -> bool:
-        """Whether the spool has work.
-
-        Also checks segments: a copied folder may have lost its marks.
-        """
+        """Checks segments, too: a copied folder may have lost its marks."""
         return bool(self._gates.marked()) or any(
             segments(folder, self._files) for folder in folders(self._path)
         )
@@ -271,12 +258,10 @@ class Drain:
             return stack.pop_all()
 
     def _next(self, most: int) -> DrainPage:
-        """Take the oldest receipts of all folders, at most `most`.
+        """Take the oldest receipts of all folders, which are read twice while processes append.
 
-        Folders are read one after the other while processes append: a receipt in one folder may be
-        newer than a receipt that was added to a folder already read. So all folders are read twice,
-        and receipts newer than all receipts of the first reading wait for the next page: the second
-        reading finds every receipt that was answered before these came.
+        A receipt that is newer than all receipts of the first reading waits for the next page: the
+        second reading finds every receipt that was answered before it came.
         """
         self._read_folders(most)
         newest = max((each[-1].order for each in self._waiting.values() if each), default=None)
@@ -317,7 +302,6 @@ class Drain:
                 self._gates.mark(source)
 
     def _fill(self, index: int, folder: Path, most: int) -> None:
-        """Read until there is a page, or no more receipts can be read."""
         reader, owned = self._readers[folder], partial(is_owned, folder)
         waiting = self._waiting[folder]
         size = sum(len(each.content) for each in waiting)
@@ -349,10 +333,7 @@ class Drain:
                 )
 
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
-        """Write a page; halve it to find a receipt that is refused or takes too long.
-
-        write: given while requests wait; then a timeout is raised.
-        """
+        """Halve a page to find the receipt at fault. write: requests wait: a timeout is raised."""
         hurried, write = write is not None, write or self._write
         parts = [await self._young(page)]
         while parts:
@@ -392,7 +373,6 @@ class Drain:
         return None
 
     async def _give_more_time(self, frame: SpooledFrame) -> None:
-        """Give a single receipt more time; set it apart if that is not enough."""
         error = await self._try_write([frame.receipt], self._write_alone)
         if error is not None and is_refusal(error):
             await self._refused(frame, error, self._write_alone)
@@ -451,7 +431,6 @@ class Drain:
                 reader.tidy(owned=partial(is_owned, folder))
 
     def _leave(self) -> None:
-        """Release the lock, so that another process can drain."""
         self._readers.clear()
         self._waiting.clear()
         if self._lock is not None:

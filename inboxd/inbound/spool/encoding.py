@@ -1,9 +1,4 @@
-"""Receipts as the content of frames.
-
-Owns the form: the length of a JSON document, the document, the raw body. Promises: decoding returns
-the encoded receipt with its order stamp; a payload equal to the body is stored once; an unknown
-form is an error.
-"""
+"""Receipts as the content of frames: the length of a JSON document, the document, the raw body."""
 
 from datetime import UTC, datetime, timedelta
 from struct import Struct
@@ -31,14 +26,11 @@ class Order(NamedTuple):
 
 
 class SpooledReceipt(NamedTuple):
-    """A receipt, and its place in the order of all spooled receipts of its host."""
-
     order: Order
     receipt: Receipt
 
 
 def encode(order: Order, receipt: Receipt) -> bytes:
-    """The content of the receipt's frame."""
     text = receipt.body
     document = orjson.dumps(
         {

@@ -1,10 +1,9 @@
 """Keeps erased contents out of the database if their receipts were waiting in a spool.
 
-Promises: before the drain writes a page, it looks in the audit for erasures since the oldest
-receipt of the page was received. An event whose subject was erased since its reception is left out,
-and its receipt is written without body, headers and address, as after `inboxd erase`. Known limits:
-a receipt that is drained during an erasure is found by the next run of the erasure; the receiver's
-clock dates the reception, and the database's clock dates the erasure.
+Events whose subject was erased since their reception are left out, and their receipt is written
+without body, headers and address. Known limits: a receipt that is drained during an erasure is
+found by the next run of the erasure; the receiver's clock dates the reception, the database's clock
+the erasure.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -21,8 +20,6 @@ AskErased: TypeAlias = Callable[[Sequence[str], datetime], Awaitable[dict[str, d
 
 
 def without_erased(write: Write, ask: AskErased) -> Write:
-    """Like `write`, but leaves out erased contents; `ask` reads the audit."""
-
     async def filtered(page: Sequence[Receipt]) -> Sequence[Stored]:
         subjects = {each for receipt in page for event in receipt.events for each in about(event)}
         if not subjects:

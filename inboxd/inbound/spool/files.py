@@ -1,8 +1,7 @@
 """The spool's file operations, one method each: tests replace them, to make them fail or lose data.
 
-Owns the calls of the operating system. Promises: when `sync` or `sync_folder` returns, the data is
-on the disk, as far as the disk tells the truth; a write is complete or raises; symbolic links are
-never followed. *See:* `log.py`, which has the order of these steps.
+Promises: when `sync` or `sync_folder` returns, the data is on the disk, as far as the disk tells
+the truth; a write is complete or raises; symbolic links are never followed.
 """
 
 import os
@@ -19,27 +18,17 @@ class Files(Protocol):
         """Create a file for appending; its name is on the disk after `sync_folder`."""
         ...
 
-    def append_to(self, path: Path) -> int:
-        """Open an existing file for appending."""
-        ...
+    def append_to(self, path: Path) -> int: ...
 
-    def write(self, handle: int, data: bytes) -> None:
-        """Append all bytes, or raise."""
-        ...
+    def write(self, handle: int, data: bytes) -> None: ...
 
-    def sync(self, handle: int) -> None:
-        """Force written data to the disk."""
-        ...
+    def sync(self, handle: int) -> None: ...
 
-    def cut(self, handle: int, size: int) -> None:
-        """Truncate the file to this size."""
-        ...
+    def cut(self, handle: int, size: int) -> None: ...
 
     def close(self, handle: int) -> None: ...
 
-    def sync_folder(self, folder: Path) -> None:
-        """Force the names in a folder to the disk."""
-        ...
+    def sync_folder(self, folder: Path) -> None: ...
 
     def replace(self, path: Path, data: bytes) -> None:
         """Replace a small file's content, all or nothing; on the disk when this returns."""
@@ -53,9 +42,7 @@ class Files(Protocol):
 
     def read(self, path: Path) -> BinaryIO: ...
 
-    def size(self, path: Path) -> int:
-        """The size of a file in bytes."""
-        ...
+    def size(self, path: Path) -> int: ...
 
     def names(self, folder: Path) -> list[str]:
         """The sorted names of a folder's entries."""
@@ -63,8 +50,6 @@ class Files(Protocol):
 
 
 class SystemFiles:
-    """The operations on real files."""
-
     def create(self, path: Path) -> int:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _ALWAYS
         return os.open(path, flags, 0o600)

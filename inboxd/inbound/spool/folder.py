@@ -1,11 +1,9 @@
 """Ownership of spool folders: each has one process, by a lock that ends with the process.
 
-Owns the layout below `inbound.spool.path`: a folder for each process that ever spooled, and the
-drainer's lock. Promises: a folder has one owner, by `flock`: a stopped process keeps the lock, a
-dead process loses it; the next process that starts takes over the folder of a process that is gone,
-and until then the folder is drained, too; one process of a host drains at a time; a folder to which
-other users could have written is never taken over (`trust.py`).
-Known limit: the path must be on a local disk, whose locks all processes of the host share.
+Promises: a stopped process keeps the lock (`flock`), a dead process loses it; the next process that
+starts takes over its folder, and until then the folder is drained, too; one process of a host
+drains at a time; a folder to which other users could have written is never taken over. Known limit:
+the path must be on a local disk, whose locks all processes of the host share.
 """
 
 import fcntl
@@ -58,14 +56,11 @@ class Lock:
 
 
 class Owned:
-    """A folder that this process owns."""
-
     def __init__(self, folder: Path, lock: Lock) -> None:
         self.folder = folder
         self._lock = lock
 
     def release(self) -> None:
-        """Give up the folder, so that another process can own it."""
         self._lock.release()
 
 
@@ -89,10 +84,7 @@ def doubt(path: Path) -> str | None:
 
 
 def doubt_of_its_user(path: Path) -> str | None:
-    """Like `doubt`, for the user who owns the folders instead of this process's user.
-
-    Raises OSError.
-    """
+    """Like `doubt`, for the user who owns the folders. Raises OSError."""
     top = path / _FOLDERS
     return distrusted(path, top.lstat(), (_FOLDERS, SOURCES)) if top.exists() else None
 
@@ -116,7 +108,6 @@ def _new_folders(path: Path) -> Iterator[Path]:
 
 
 def prepare(path: Path) -> None:
-    """Create missing folders below the path. Raises OSError."""
     _prepare(path / _FOLDERS)
 
 
@@ -145,7 +136,6 @@ def lock_of(folder: Path) -> Lock:
 
 
 def drain_lock(path: Path) -> Lock:
-    """The lock for draining all folders of this host. Raises SpoolOwned."""
     return Lock(path / DRAINER)
 
 
@@ -165,5 +155,4 @@ def is_owned(folder: Path) -> bool:
 
 
 def living(path: Path) -> Iterator[Path]:
-    """The folders that a process owns now."""
     return (folder for folder in folders(path) if is_owned(folder))

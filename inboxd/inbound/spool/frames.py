@@ -1,10 +1,8 @@
 """The frames of a segment: a format in which readers detect damage, and skip it.
 
-Owns the layout: a header (magic, length, number, checksum of the content, checksum of the header
-itself), then the content; little-endian, checksums are CRC-32. Promises: a frame is read unchanged,
-or reported as damaged; behind a damaged frame the next good frame is found, by the length in a good
-header, else by searching for the next good header; no bytes raise an error. Known limit: an error
-of more than 32 bits goes unnoticed once in 2^32.
+A frame is a header (magic, length, number, checksum of the content, checksum of the header itself),
+then the content; little-endian, checksums are CRC-32. Behind damage the next good header is
+searched; no bytes raise an error. An error of more than 32 bits goes unnoticed once in 2^32.
 """
 
 from collections.abc import Iterator
@@ -24,8 +22,6 @@ _WINDOW = 1 << 20
 
 
 class Frame(NamedTuple):
-    """One frame, and its position in the segment."""
-
     number: int
     content: bytes
     start: int
@@ -33,10 +29,7 @@ class Frame(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are not a valid frame. number: the frame's number, if its header is good.
-
-    torn: the file ends within the frame, for example after a process died while it wrote.
-    """
+    """number: if its header is good. torn: the file ends within it, as after a process died."""
 
     number: int | None
     start: int
@@ -46,7 +39,6 @@ class Damage(NamedTuple):
 
 
 def encode(number: int, content: bytes) -> bytes:
-    """The frame with this content."""
     fields = _FIELDS.pack(MAGIC, len(content), number, crc32(content))
     return b"".join((fields, _CHECKSUM.pack(crc32(fields)), content))
 

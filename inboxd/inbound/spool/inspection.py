@@ -1,9 +1,4 @@
-"""Reads the spool of a host for operators: from its files, without the database.
-
-Promises: nothing is changed, and a spool in use continues to work; files that its drain removes at
-the same time cause no error. Known limit: each call reads whole segments. *See:* `folder.py`, which
-owns the layout; `operate.py`, which makes changes.
-"""
+"""Reads a host's spool for operators, from its files; changes nothing, and reads whole segments."""
 
 import math
 from collections.abc import Iterator
@@ -29,10 +24,7 @@ T = TypeVar("T")
 
 
 class FolderView(NamedTuple):
-    """A folder of the spool. oldest: when the first waiting receipt was received.
-
-    waiting, damaged: None, if the folder has more bytes than the caller wanted to read.
-    """
+    """oldest: when its first receipt came. waiting, damaged: None: there was too much to read."""
 
     folder: str
     owner: str
@@ -66,10 +58,7 @@ class ApartItem(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """Result of checking a folder's checksums. damage: segment, place and reason of each.
-
-    torn: segment, place and size of each incomplete frame that a dead process left.
-    """
+    """damage: segment, place and reason of each. torn: segment, place and size of each."""
 
     folder: str
     frames: int
@@ -122,7 +111,6 @@ def view(folder: Path, most: float = math.inf) -> FolderView:
 
 
 def spooled_sources(path: Path) -> list[str]:
-    """The sources whose new webhooks are spooled on this host."""
     return marks(path)
 
 
@@ -137,7 +125,6 @@ def waiting(folder: Path) -> Iterator[WaitingReceipt]:
 
 
 def set_apart(folder: Path) -> Iterator[ApartItem]:
-    """The items that are set apart in a folder, each read on demand."""
     return (_item(folder, path) for path in _listings(folder))
 
 
@@ -182,7 +169,6 @@ def verify(folder: Path) -> Verified:
 
 
 def _listings(folder: Path) -> list[Path]:
-    """The listing files of the items that are set apart in a folder."""
     return sorted((folder / APART).glob("*.json"))
 
 

@@ -1,12 +1,11 @@
 """One folder of segments: its owner appends, the drainer reads and removes.
 
-Owns the order of the steps. Promises: `append` returns when its frames and the names of their files
-are on the disk; after a failed sync nothing is appended or synced again, since a second sync would
-report lost data as written; a full disk leaves no partial frame; the cursor is on the disk before a
-segment behind it is removed, so a crash repeats frames and loses none; damaged bytes are set apart
-unchanged before the cursor passes them. Each owner begins its own segment, so it never writes
-behind a torn end. A number that a reader may have seen is never used again, even after a full disk.
-Known limit: the owner and the drainer may be two processes, but not more (`folder.py`).
+Promises: `append` returns when its frames and the names of their files are on the disk; after a
+failed sync nothing is appended or synced again, since a second sync would report lost data as
+written; a full disk leaves no partial frame; the cursor is on the disk before a segment behind it
+is removed; damaged bytes are set apart unchanged before the cursor passes them. Each owner begins
+its own segment, so it never writes behind a torn end. A number that a reader may have seen is never
+used again.
 """
 
 import errno
@@ -34,11 +33,7 @@ class Appender:
     """Appends to a folder, for its owner. Not thread-safe: one call at a time."""
 
     def __init__(self, folder: Path, files: Files, *, quota: int, segment_bytes: int) -> None:
-        """Find the last number of the predecessor; the first append begins a new segment.
-
-        quota: bytes that all segments of the folder may have; segment_bytes: size from which on a
-        new segment is begun. Raises OSError.
-        """
+        """quota: bytes of all segments; segment_bytes: size of a full one. Raises OSError."""
         self._folder = folder
         self._files = files
         self._quota = quota
@@ -52,7 +47,6 @@ class Appender:
 
     @property
     def next_number(self) -> int:
-        """The number of the next frame."""
         return self._next
 
     @property
@@ -61,11 +55,7 @@ class Appender:
         return self._broken
 
     def append(self, contents: Sequence[bytes]) -> None:
-        """Append frames and sync them.
-
-        Raises SpoolFull if there is no room, SpoolBroken after an error of the disk; after either,
-        no request of the page may be accepted.
-        """
+        """Raises SpoolFull or SpoolBroken; then no request of the page may be accepted."""
         if self._broken is not None:
             raise self._broken
         data = b"".join(
@@ -86,10 +76,7 @@ class Appender:
         self._size += len(data)
 
     def leave_drained(self) -> None:
-        """Remove the segment if all its receipts are in the database, to free the disk.
-
-        Raises OSError.
-        """
+        """Remove the segment if the database has all of it. Raises OSError."""
         if self._handle is None or not self._size or self._broken is not None:
             return
         if read_cursor(self._folder, self._files) >= self._last:
@@ -153,8 +140,6 @@ class Appender:
 
 
 class Spooled(NamedTuple):
-    """The number and the content of a frame that waits."""
-
     number: int
     content: bytes
 
@@ -167,8 +152,6 @@ class TornEnd(NamedTuple):
 
 
 class Reader:
-    """Reads the frames of a folder, from the cursor on, for the drainer."""
-
     def __init__(self, folder: Path, files: Files) -> None:
         """Begins at the cursor. Raises OSError."""
         self._folder = folder
@@ -183,10 +166,9 @@ class Reader:
         self.apart = 0
 
     def page(self, rows: int, bytes_: int, *, owned: Callable[[], bool]) -> list[Spooled]:
-        """The next frames, at most `rows` and about `bytes_`; empty: there are none now.
+        """At most `rows` and about `bytes_`; empty: none now. After an OSError, use a new reader.
 
-        owned: whether an owner may still append to the last segment, so that a torn end may be
-        completed. Damaged bytes are set apart. After an OSError, use a new reader.
+        owned: whether an owner may still append to the last segment, and complete a torn end.
         """
         paths, growing = self._segments(owned)
         found: list[Spooled] = []
@@ -206,10 +188,7 @@ class Reader:
         self.cursor = max(self.cursor, number)
 
     def tidy(self, *, owned: Callable[[], bool]) -> None:
-        """Write the cursor, then remove the segments behind it. Raises OSError.
-
-        owned: whether an owner may still append to the last segment, which stays then.
-        """
+        """owned: whether an owner may still append to the last segment. Raises OSError."""
         paths, growing = self._segments(owned)
         if self.cursor != read_cursor(self._folder, self._files):
             write_cursor(self._folder, self._files, self.cursor)
@@ -223,11 +202,7 @@ class Reader:
                 self._segment = None
 
     def _segments(self, owned: Callable[[], bool]) -> tuple[list[Path], Path | None]:
-        """All segments, and the one that may still grow.
-
-        The order matters: a process that becomes the owner after the second check writes to
-        segments that the first one did not list.
-        """
+        """The order matters: an owner that comes after the check writes to unlisted ones only."""
         paths = segments(self._folder, self._files)
         return paths, paths[-1] if paths and owned() else None
 
@@ -273,7 +248,6 @@ def set_apart(folder: Path, files: Files, name: str, data: bytes, reason: str) -
 
 
 def count_apart(folder: Path, files: Files) -> int:
-    """The number of items that are set apart in a folder."""
     try:
         return sum(name.endswith(".json") for name in files.names(folder / APART))
     except FileNotFoundError:  # the folder is being made
@@ -286,7 +260,6 @@ def segments(folder: Path, files: Files) -> list[Path]:
 
 
 def size_of(folder: Path, files: Files) -> int:
-    """The bytes of a folder's segments."""
     total = 0
     for path in segments(folder, files):
         with suppress(FileNotFoundError):  # it is drained

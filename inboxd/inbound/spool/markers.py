@@ -1,13 +1,10 @@
 """Marks of the sources that this host spools; all its processes see the marks without the database.
 
-Owns a mark and a gate for each source. Promises: the mark of a source is on the disk before a
-request is answered from a spool; while the mark exists, each process of the host spools the
-source's receipts, so that receipts keep their order; the mark is removed while the gate is closed
-to appends, after the source's last receipt is in the database. A crash may leave too many marks,
-never too few.
-Known limit: each host has its own spool; while one host spools, the order across receivers of
-several hosts is not promised. *See:* `writer.py`, which opens the gates to append; `drain.py`,
-which closes them.
+Promises: the mark of a source is on the disk before a request is answered from a spool; while the
+mark exists, each process of the host spools the source's receipts, so that they keep their order;
+it is removed while the gate is closed to appends, after the source's last receipt is in the
+database. A crash may leave too many marks, never too few. Known limit: the order across receivers
+of several hosts is not promised.
 """
 
 import fcntl
@@ -29,8 +26,6 @@ _PAUSE_SECONDS = 0.002
 
 
 class Gates:
-    """The marks and gates below one folder."""
-
     def __init__(self, path: Path) -> None:
         """Creates the folder of marks. Raises OSError."""
         self._folder = path / SOURCES
@@ -41,7 +36,6 @@ class Gates:
         self._synced: dict[str, tuple[int, int]] = {}
 
     def is_marked(self, source: str) -> bool:
-        """Whether receipts of this source are spooled."""
         path = self._paths.get(source)
         if path is None:
             path = self._paths[source] = str(self._mark(source))
@@ -51,10 +45,7 @@ class Gates:
         return marks(self._folder.parent)
 
     def mark(self, source: str) -> None:
-        """Spool a source's receipts from now on; call it within `opened`. Raises OSError.
-
-        Also syncs a mark that another process may have created and not synced yet.
-        """
+        """Call it within `opened`. Also syncs a mark that another process has not synced yet."""
         path = self._mark(source)
         if not path.exists():
             path.touch(mode=0o600)
@@ -69,10 +60,7 @@ class Gates:
 
     @contextmanager
     def opened(self, sources: Iterable[str], within: float) -> Iterator[None]:
-        """Hold the gates to append; waits while the drainer has closed one of them.
-
-        Raises TimeoutError after `within` seconds: the drainer may be a frozen process.
-        """
+        """Raises TimeoutError after `within` seconds: the drainer may be a frozen process."""
         with self._locked(sources, fcntl.LOCK_SH, within):
             yield
 
@@ -98,7 +86,6 @@ class Gates:
 
 
 def marks(path: Path) -> list[str]:
-    """The marked sources of this host."""
     names = (each.name for each in (path / SOURCES).glob(f"*{_MARK}"))
     return sorted(unquote(name.removesuffix(_MARK)) for name in names)
 

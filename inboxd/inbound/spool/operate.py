@@ -1,12 +1,9 @@
 """An operator's actions on a spool: drains it now, inserts items that were set apart, discards.
 
-Promises: one drain per host, by any process; discarded and inserted items are recorded in the audit
-before they are removed, so an item stays if the database cannot record it. A drain is recorded when
-it ends, also after an error, unless the database is unreachable then. An insert that is repeated
-after a crash writes nothing twice: a receipt older than the database's memory gets a new id, which
-is saved in its file before it is written. Known limit: it must run as the receiver's user, on its
-host. *See:* `drain.py`; `inspection.py`, which finds the items; `inboxd/daemon/hosted_spool.py`,
-which the screens use.
+Promises: discarded and inserted items are recorded in the audit before they are removed; a drain
+when it ends. An insert that is repeated after a crash writes nothing twice: a receipt older than
+the database's memory gets a new id, which is saved in its file before it is written. Known limit:
+it must run as the receiver's user, on its host.
 """
 
 import math
@@ -65,16 +62,12 @@ class DrainedSpool(NamedTuple):
 
 
 class LostReceipts(NamedTuple):
-    """The contents of a removed folder: waiting receipts, and items that are set apart."""
-
     waiting: int
     set_apart: int
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolOperator:
-    """Acts on one host's spool, in an operator's session."""
-
     path: Path
     session: Session
     actor: str
@@ -82,10 +75,7 @@ class SpoolOperator:
     remembers: timedelta | None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a spool of another user, or a spool that is not trusted.
-
-        Otherwise files would be created that the receiver cannot open.
-        """
+        """Raises UsageError for a spool of another user, or that is not trusted."""
         owner = self.path.stat().st_uid if self.path.exists() else os.geteuid()
         if owner != os.geteuid():
             raise UsageError(f"the spool belongs to user id {owner}: run the command as that user.")
@@ -94,11 +84,8 @@ class SpoolOperator:
         prepare(self.path)
 
     async def drain(self, within: float = math.inf) -> DrainedSpool:
-        """Drain the spool, for at most `within` seconds.
-
-        Raises Conflict if another process drains, DatabaseError if the database is away.
-        """
-        commit = partial(receipts.commit, self.session.connection, self.session.sql)
+        """Raises Conflict if another process drains, DatabaseError if the database is away."""
+        commit = partial(receipts.commit, self.session)
         drain = Drain(
             self.path,
             SystemFiles(),
@@ -130,10 +117,7 @@ class SpoolOperator:
         return sum(count_apart(each, SystemFiles()) for each in folders(self.path))
 
     async def insert(self, name: str) -> Stored:
-        """Write an item that was set apart.
-
-        Raises NotFound, Conflict, or the database's error.
-        """
+        """Raises NotFound, Conflict, or the database's error."""
         with _naming_holder(self.path / DRAINER, "drains this spool now: try again soon"):
             lock = drain_lock(self.path)
         try:
@@ -166,11 +150,7 @@ class SpoolOperator:
             lock.release()
 
     async def discard_folder(self, name: str, seen: LostReceipts | None = None) -> LostReceipts:
-        """Remove the folder of a process that is gone.
-
-        seen: the contents that the operator saw; if they have changed, the folder stays. Raises
-        NotFound, Conflict.
-        """
+        """seen: the folder stays if it has changed since. Raises NotFound, Conflict."""
         folder = folder_named(self.path, name)
         with _naming_holder(folder / OWNER, "is running and owns this folder: stop it first"):
             owner = lock_of(folder)
@@ -193,13 +173,13 @@ class SpoolOperator:
         return lost
 
     def _write(self) -> Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored]]]:
-        connection, sql = self.session.connection, self.session.sql
+        session = self.session
 
         async def write(page: Sequence[Receipt]) -> Sequence[Stored]:
-            return await receipts.write(connection, sql, page)
+            return await receipts.write(session, page)
 
         async def ask(subjects: Sequence[str], since: datetime) -> dict[str, datetime]:
-            return await receipts.erased(connection, sql, subjects, since)
+            return await receipts.erased(session, subjects, since)
 
         return without_erased(write, ask)
 
@@ -214,7 +194,7 @@ class SpoolOperator:
         return fresh
 
     async def _record(self, action: audit.Audited, target: str, count: int) -> None:
-        async with self.session.connection.transaction():
+        async with self.session.transaction():
             await audit.record(self.session, self.actor, action, target, self.reason, count)
 
 
@@ -236,7 +216,6 @@ def _remove(item: ApartItem) -> None:
 
 @contextmanager
 def _naming_holder(lock: Path, what: str) -> Iterator[None]:
-    """Turn SpoolOwned into a Conflict that names the process which holds the lock."""
     try:
         yield
     except SpoolOwned as error:

@@ -1,7 +1,4 @@
-"""Finds the process that holds a lock of the spool, in the kernel's list of locks.
-
-Known limit: a process in another container may have no number here.
-"""
+"""Finds the process that holds a lock of the spool; one in another container may have no number."""
 
 import os
 from pathlib import Path

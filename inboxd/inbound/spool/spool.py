@@ -1,9 +1,4 @@
-"""The spool of one process: composes its folder, its writer and its drain.
-
-Owns the reported state of the spool. Promises: the folder belongs to this process inside the block
-of `spooling`; receipts left at its end are drained by a later process. *See:* `writer.py`,
-`drain.py`; composed by `inboxd/daemon/receiver.py`.
-"""
+"""The spool of one process; receipts that are left at its end are drained by a later process."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -38,12 +33,7 @@ _SHORTEST_PAGE_SECONDS = 2.0  # minimum seconds for a page of the drain
 
 
 class DrainWrites(NamedTuple):
-    """Writes of the drain.
-
-    page: makes a function that writes a page within the given seconds. alone: writes one slow
-    receipt. commit: makes a function that commits a tiny change within the given seconds, or
-    raises.
-    """
+    """page, commit: make functions that end within given seconds. alone: for one slow receipt."""
 
     page: Callable[[float], Write]
     alone: Write | None = None
@@ -62,8 +52,6 @@ class SpoolState(NamedTuple):
 
 
 class Spool:
-    """The spool of this process, made by `spooling`."""
-
     def __init__(
         self,
         settings: InboundSpool,
@@ -100,16 +88,13 @@ class Spool:
 
     @property
     def sources(self) -> list[str]:
-        """The sources that this host spools now."""
         return self.writer.gates.marked()
 
     def sight(self) -> SpoolSight:
-        """The state of the spool, as reported to other receivers."""
         trouble = self.state.trouble
         return SpoolSight(self.sources, None if trouble is None else str(trouble))
 
     async def run(self) -> None:
-        """Watch the database, drain, and update the state, until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.writer.watch)
             group.start_soon(self.drain.run)
@@ -144,12 +129,7 @@ def spooling(
     remembers: timedelta | None,
     drained: DrainWrites | None = None,
 ) -> Iterator[Spool]:
-    """The spool for the block.
-
-    writes: makes a function that writes to the database within the given seconds. probe: asks the
-    database for something small. remembers: how long the database knows a receipt; None: for ever.
-    drained: writes of the drain, if they differ. Raises SettingsError for an unusable folder.
-    """
+    """remembers: how long the database knows a receipt; None: for ever. Raises SettingsError."""
     owned = own(path)
     try:
         drained = drained or DrainWrites(writes)

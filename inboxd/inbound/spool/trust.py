@@ -1,10 +1,8 @@
 """Decides whether a spool is trusted: its contents are drained as authentic webhooks.
 
-Promises: a folder, or a file in it, is not trusted if it belongs to another account, or is writable
-for other accounts, or is a symbolic link.
-Known limits: root and the members of the receiver's groups are trusted (Kubernetes gives a volume
-to such a group, `fsGroup`); an account that may write to a folder above the path can remove the
-whole spool.
+A folder, or a file in it, is not trusted if it belongs to another account, is writable for other
+accounts, or is a symbolic link. Known limits: root and the members of the receiver's groups are
+trusted (Kubernetes' `fsGroup`); an account that may write above the path can remove the spool.
 """
 
 import os
@@ -21,10 +19,7 @@ _ROOT = 0
 def distrusted(
     path: Path, of: os.stat_result | None = None, below: Collection[str] = ()
 ) -> str | None:
-    """Why the spool at a path is not trusted; None: it is trusted, or does not exist.
-
-    of: the file whose owner is trusted; default: this process. below: names of folders in it.
-    """
+    """None: trusted, or missing. of: whose owner is trusted; default: this process."""
     if of is None:
         owners, groups = {os.geteuid(), _ROOT}, {os.getegid(), *os.getgroups()}
     else:
@@ -50,7 +45,6 @@ def _all(path: Path, below: Collection[str]) -> Iterator[Path]:
 
 
 def _names(folder: Path) -> Sequence[Path]:
-    """The entries of a folder; empty if the path is gone or not a folder."""
     try:
         return [*folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):

@@ -1,13 +1,10 @@
 """Writes a page of receipts to the database, or to this process's spool.
 
-Owns the choice. Promises: a receipt is spooled if its source has receipts in a spool of this host,
-or if the database did not take it in time; a receipt is synced and its source marked before its
-request is answered; if the database gave no answer, a page may be in both places, but each receipt
-id is accepted once. During an outage no request waits for the database: a probe finds out when it
-is back. A page that takes too long is spooled; the database counts as unreachable only if it does
-not answer the probe either.
-Known limit: outcomes are unknown before the drain: a duplicate is answered like a new event.
-*See:* `../group_commit.py`, before it; `markers.py`, `log.py`, `drain.py`, after it.
+Promises: a receipt is spooled if its source has receipts in a spool of this host, or if the
+database did not take it in time; it is synced and its source marked before its request is answered.
+If the database gave no answer, a page may be in both places, but each receipt id is accepted once.
+During an outage no request waits for the database: a probe finds out when it is back. Known limit:
+a duplicate is answered like a new event, since outcomes are unknown before the drain.
 """
 
 import asyncio
@@ -48,10 +45,7 @@ class SpoolingWriter:
     def __init__(
         self, write: Write, probe: Probe, log: Appender, path: Path, *, after: float
     ) -> None:
-        """write: writes to the database. probe: reads something small; raises in an outage.
-
-        after: seconds until a page is spooled that the database has not written. Raises OSError.
-        """
+        """probe: raises in an outage. after: seconds until a page is spooled. Raises OSError."""
         self._write_directly = write
         self._probe = probe
         self._after = after
@@ -66,10 +60,7 @@ class SpoolingWriter:
         self._answered = 0.0  # time of the last successful probe
 
     async def write(self, page: Sequence[Receipt]) -> list[Stored | NotDurable]:
-        """Make a page durable; NotDurable for receipts without room, or if the disk fails.
-
-        Raises the database's error.
-        """
+        """NotDurable: no room, or the disk fails. Raises the database's error."""
         ended: dict[int, Stored | NotDurable] = {}
         waits = self._waiting(page)
         direct = [n for n, each in enumerate(page) if each.source not in waits]
@@ -92,7 +83,6 @@ class SpoolingWriter:
         return [ended[n] for n in range(len(page))]
 
     async def leave_drained(self) -> None:
-        """Remove a drained segment. Raises OSError."""
         await to_thread.run_sync(self._log.leave_drained, limiter=self._one)
 
     async def watch(self) -> None:
@@ -117,7 +107,6 @@ class SpoolingWriter:
         return True
 
     def _waiting(self, page: Sequence[Receipt]) -> set[str]:
-        """The sources of a page whose receipts must be spooled."""
         sources = {receipt.source for receipt in page}
         if self.is_away:
             return sources
@@ -145,7 +134,6 @@ class SpoolingWriter:
         self._asked.set()
 
     def _record_failure(self, error: Exception, began: float) -> None:
-        """Decide whether the database is unreachable, or only this page is too much for it."""
         if self.is_away:
             return
         answers = isinstance(error, TimeoutError) and self._answered > began
@@ -160,11 +148,7 @@ class SpoolingWriter:
             )
 
     def _append(self, page: list[Receipt], refused: set[str]) -> set[str]:
-        """Append the receipts of marked or refused sources, in a thread, and mark these sources.
-
-        refused: sources whose receipts the database just did not accept. Returns the other sources:
-        their receipts go to the database. Raises SpoolFull, SpoolBroken, TimeoutError.
-        """
+        """Returns the other sources. Raises SpoolFull, SpoolBroken, TimeoutError."""
         try:
             with self.gates.opened((each.source for each in page), _GATES_SHARE * self._after):
                 left = {receipt.source for receipt in page} - self._waiting(page) - refused

@@ -1,9 +1,7 @@
 """Makes the partitions of history days ahead, so that settled rows have room.
 
-Owns the rule that a row is claimed only if it can be settled: without a partition for today the
-processors are paused, which is logged. Every worker checks; the leader makes missing partitions,
-and so does any worker if tomorrow's are missing. Known limit: partitions follow the database's UTC
-day.
+Without a partition for today the processors are paused, so that each claimed row can be settled.
+Any worker makes partitions if tomorrow's are missing. Known limit: the days are UTC.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,11 +24,7 @@ async def make_partitions(
     hold: Callable[[str | None], None],
     leads: Callable[[], Awaitable[bool]],
 ) -> None:
-    """Check for how many days partitions exist, and make missing ones.
-
-    ahead: in days. hold: called with the reason why no row can be settled, or None; leads: whether
-    this worker leads.
-    """
+    """hold: called with the reason why no row can be settled, or None. ahead: in days."""
     days, apart = await _look(context, ahead)
     try:
         if days < 1 or (days < ahead and await leads()):
@@ -51,20 +45,17 @@ async def make_partitions(
 
 
 async def _make(context: MaintenanceContext, ahead: int) -> None:
-    """Make partitions for a few days at a time, in a transaction each.
-
-    A day locks two dozen relations, and the server has room for some thousand locks in all.
-    """
+    """A few days at a time: a day locks two dozen relations, and the server has limited room."""
     for days in (*range(_DAYS_AT_ONCE, ahead, _DAYS_AT_ONCE), ahead):
-        async with borrow(context.pool) as connection:
-            await partitions.make(connection, context.sql, days)
+        async with borrow(context.pool) as session:
+            await partitions.make(session, days)
 
 
 async def _look(context: MaintenanceContext, ahead: int) -> tuple[int, list[Apart]]:
     """How many days ahead have partitions; and, if these are few, detached ones in the way."""
-    async with borrow(context.pool) as connection:
-        days = await partitions.days_ahead(connection, context.sql)
-        apart = await partitions.apart(connection, context.sql) if days < ahead else []
+    async with borrow(context.pool) as session:
+        days = await partitions.days_ahead(session)
+        apart = await partitions.apart(session) if days < ahead else []
     return days, [each for each in apart if each.ahead >= 0]
 
 

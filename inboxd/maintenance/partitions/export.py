@@ -1,10 +1,8 @@
 """Writes a partition's rows to a file before the partition is dropped.
 
-Owns the file: compressed, written as a draft, and renamed when it is complete and on the disk.
-Promises bounded memory; that a recorded file is complete (read back, with as many rows as the
-partition), and is never overwritten; and that a failed export leaves no draft. Known limits: the
-rows come from several snapshots, which makes no difference while rows of past days do not change;
-erasure does not reach files.
+The file is a draft until it is complete and on the disk; a recorded file is read back, has as many
+rows as the partition, and is never overwritten. Known limits: the rows come from several snapshots,
+which makes no difference while past days do not change; erasure does not reach files.
 """
 
 import gzip
@@ -21,9 +19,8 @@ from anyio.to_thread import run_sync
 
 from inboxd.errors import ExportError, PartitionBusy
 from inboxd.store import copying, partitions
-from inboxd.store.connections import Connection
 from inboxd.store.partitions import Partition
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 _BLOCK = 1024**2
 # Seconds without a change until a draft counts as abandoned by a killed process.
@@ -39,33 +36,25 @@ class Exporter:
     folder: Path
     form: str
 
-    async def export(self, connection: Connection, sql: Statements, partition: Partition) -> int:
-        """Write and record the file, so that the partition may be removed; returns its rows.
-
-        Raises ExportError, and PartitionBusy if another process was faster.
-        """
-        rows, file = await self.write(connection, sql, partition)
+    async def export(self, session: Session, partition: Partition) -> int:
+        """Returns its rows. Raises ExportError, and PartitionBusy if another process was faster."""
+        rows, file = await self.write(session, partition)
         size, where = file.stat().st_size, f"{socket.gethostname()}:{file}"
-        await partitions.retire(connection, sql, partition)
-        if not await partitions.record_export(connection, sql, partition, rows, size, where):
+        await partitions.retire(session, partition)
+        if not await partitions.record_export(session, partition, rows, size, where):
             file.unlink()
             raise PartitionBusy(f"{partition.part} was exported by another process")
         return rows
 
-    async def write(
-        self, connection: Connection, sql: Statements, partition: Partition
-    ) -> tuple[int, Path]:
-        """Write a file such as inboxd.events_history_20260131.jsonl.gz; returns its rows and path.
-
-        Raises ExportError.
-        """
-        name, end = f"{sql.schema}.{partition.part}", f".{self.form}.gz"
+    async def write(self, session: Session, partition: Partition) -> tuple[int, Path]:
+        """Returns rows and path (inboxd.events_history_20260131.jsonl.gz). Raises ExportError."""
+        name, end = f"{session.sql.schema}.{partition.part}", f".{self.form}.gz"
         draft = self.folder / f".{name}{end}.{socket.gethostname()}-{os.getpid()}"
         try:
-            await run_sync(_clear, self.folder, sql.schema)
-            rows, written = await self._stream(connection, sql, partition, draft)
+            await run_sync(_clear, self.folder, session.sql.schema)
+            rows, written = await self._stream(session, partition, draft)
             read = await run_sync(_length, draft)
-            there = await copying.count(connection, sql, partition)
+            there = await copying.count(session, partition)
             if read != written or rows < there:
                 raise ExportError(
                     f"{partition.part} has {there} rows, and {rows} were exported ({written} "
@@ -81,9 +70,7 @@ class Exporter:
             with suppress(OSError):  # the error of the write has more information
                 draft.unlink()
 
-    async def _stream(
-        self, connection: Connection, sql: Statements, partition: Partition, draft: Path
-    ) -> tuple[int, int]:
+    async def _stream(self, session: Session, partition: Partition, draft: Path) -> tuple[int, int]:
         """Returns the number of rows, and of bytes before compression."""
         written = 0
         with await run_sync(_begin, draft) as raw:
@@ -96,7 +83,7 @@ class Exporter:
                 written += len(block)
                 await run_sync(packed.write, block)
 
-            rows = await copying.copy_out(connection, sql, partition, self.form, write)
+            rows = await copying.copy_out(session, partition, self.form, write)
             await run_sync(_end, packed, raw)
         return rows, written
 

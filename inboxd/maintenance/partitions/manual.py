@@ -1,8 +1,7 @@
 """Operators make, export and drop partitions by hand.
 
-Promises that each action has one line in the audit, written before it begins, and that the current
-day is never touched. Known limit: the session must be patient (`open_session(..., patient=True)`),
-since a large day takes longer than statements usually may.
+Each action has a line in the audit, written before it begins; the current day is never touched.
+Known limit: the session must be patient (`open_session(..., patient=True)`).
 """
 
 from collections.abc import Sequence
@@ -22,14 +21,11 @@ _OVER = timedelta(days=1).total_seconds()
 
 
 async def make(session: Session, days: int, *, actor: str, reason: str | None = None) -> int:
-    """Make the missing partitions for `days` days ahead; returns how many were made.
-
-    Raises Conflict if a detached table is in the way, after making the other partitions.
-    """
-    async with session.connection.transaction():
-        made = await partitions.make(session.connection, session.sql, days)
+    """Returns how many were made. Raises Conflict, after the others, if a table is in the way."""
+    async with session.transaction():
+        made = await partitions.make(session, days)
         await audit.record(session, actor, "make", f"partitions {days} days ahead", reason, made)
-        apart = await partitions.apart(session.connection, session.sql)
+        apart = await partitions.apart(session)
     for each in apart:
         if 0 <= each.ahead <= days:
             raise Conflict(
@@ -40,12 +36,8 @@ async def make(session: Session, days: int, *, actor: str, reason: str | None = 
 
 
 async def chosen(session: Session, names: Sequence[str], *, to_drop: bool) -> list[Partition]:
-    """The partitions of these names, history first.
-
-    Raises NotFound for an unknown name, Conflict for a partition that cannot be exported or
-    dropped.
-    """
-    found = await partitions.listed(session.connection, session.sql, sizes=True)
+    """History first. Raises NotFound, and Conflict if one cannot be exported or dropped."""
+    found = await partitions.listed(session, sizes=True)
     known = {each.part: each for each in found}
     if unknown := [name for name in names if name not in known]:
         raise NotFound(f"there is no partition {', '.join(unknown)}: see `inboxd history list`")
@@ -84,7 +76,7 @@ async def export(
     """Write a partition to a file; returns its rows. Raises ExportError."""
     target = f"partition {partition.part}"
     entry = await audit.record(session, actor, "export", target, reason, 0)
-    rows, _ = await exporter.write(session.connection, session.sql, partition)
+    rows, _ = await exporter.write(session, partition)
     await audit.record_more(session, entry, rows)
     return rows
 
@@ -97,13 +89,10 @@ async def drop(
     actor: str,
     reason: str | None = None,
 ) -> bool:
-    """Drop a partition, after an export if there is an exporter; False if it is still needed.
-
-    Raises ExportError, and PartitionBusy: a worker continues.
-    """
+    """False: it is still needed. Raises ExportError, and PartitionBusy: a worker continues."""
     target = f"partition {partition.part}"
     entry = await audit.record(session, actor, "drop", target, reason, 0)
-    gone = await PartitionRemoval(session.connection, session.sql, exporter).go(partition)
+    gone = await PartitionRemoval(session, exporter).go(partition)
     if gone:
         await audit.record_more(session, entry, partition.exported or partition.rows or 0)
     return gone

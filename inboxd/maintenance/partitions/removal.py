@@ -1,47 +1,36 @@
 """Removes a partition: exports it if the settings want that, detaches it, drops it.
 
-Owns the order of the steps; after each step, another worker can continue if this one is killed.
-Promises: a partition that cannot be exported stays; bodies that a living row needs (for example a
-dead letter) are copied forward before their partition is detached. Before the drop, when no session
-can reach the partition any more, they are searched for again; a partition that is needed even so is
-attached again. Receipts whose events are not settled are copied to kept_receipts. Replays need no
-advisory lock: the reference to a body changes under its row's lock, and one statement in one
-snapshot sees every row. Known limit: between detaching and attaching again, which happens only
-after a transaction that was open for days, such a body is not found.
+After each step, another worker can continue. Bodies that a living row needs (for example a dead
+letter) are copied forward before the detaching, and searched for again before the drop, when no
+session can reach the partition: one that is needed even so is attached again. Receipts whose events
+are not settled are copied to kept_receipts. Replays need no advisory lock: the reference to a body
+changes under its row's lock, and one snapshot sees every row. Known limit: until it is attached
+again, after a transaction that was open for days, such a body is not found.
 """
 
 from collections.abc import Callable
 
 from inboxd.maintenance.partitions.export import Exporter
 from inboxd.store import partitions
-from inboxd.store.connections import Connection
 from inboxd.store.partitions import BODIES, RECEIPTS, Partition
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 
 
 class PartitionRemoval:
-    """Removes partitions, on a connection without a transaction."""
-
     def __init__(
         self,
-        connection: Connection,
-        sql: Statements,
+        session: Session,
         exporter: Exporter | None,
         tell: Callable[..., object] = lambda _, **__: None,
     ) -> None:
         """exporter: None for no export; tell: logs each step."""
         self._tell = tell
-        self._connection = connection
-        self._sql = sql
+        self._session = session
         self._exporter = exporter
 
     async def go(self, partition: Partition, *, stays: bool = False) -> bool:
-        """Continue the removal as far as possible; True if the partition is gone.
-
-        stays: the settings keep the partition; only an interrupted detaching is completed. Raises
-        ExportError and PartitionBusy; a later try continues from there.
-        """
-        where = (self._connection, self._sql, partition)
+        """True: it is gone. stays: only complete a detaching. Raises ExportError, PartitionBusy."""
+        where = (self._session, partition)
         exported = partition.exported is not None
         if partition.state == "attached":
             if partition.parent == BODIES:
@@ -64,29 +53,27 @@ class PartitionRemoval:
 
     async def _keep_bodies(self, partition: Partition) -> bool:
         """Copy needed bodies forward; False while a session works on a row that needs one."""
-        if kept := await partitions.keep_bodies(self._connection, self._sql, partition):
+        if kept := await partitions.keep_bodies(self._session, partition):
             self._tell("copied bodies forward", partition=partition.part, rows=kept)
-        return not await partitions.needed(self._connection, self._sql, partition)
+        return not await partitions.needed(self._session, partition)
 
     async def _keep_receipts(self, partition: Partition) -> None:
-        kept = await partitions.keep_receipts(self._connection, self._sql, partition)
+        kept = await partitions.keep_receipts(self._session, partition)
         if kept:
             self._tell("copied receipts", partition=partition.part, rows=kept)
 
     async def _drop(self, partition: Partition, *, exported: bool) -> bool:
-        """Drop a detached partition, or attach it again if it is needed."""
         gone: bool | None = False
         if await self._may_go(partition, exported=exported):
-            gone = await partitions.drop(self._connection, self._sql, partition)
+            gone = await partitions.drop(self._session, partition)
         if gone:
             self._tell("dropped a partition", partition=partition.part)
         elif gone is False:
-            await partitions.give_back(self._connection, self._sql, partition)
+            await partitions.give_back(self._session, partition)
             self._tell("a partition is needed; it is attached again", partition=partition.part)
         return bool(gone)
 
     async def _may_go(self, partition: Partition, *, exported: bool) -> bool:
-        """Whether a detached partition may be dropped."""
         if partition.parent == BODIES:
-            return not await partitions.needed(self._connection, self._sql, partition)
+            return not await partitions.needed(self._session, partition)
         return exported or self._exporter is None or partition.parent == RECEIPTS

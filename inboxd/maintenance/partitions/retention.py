@@ -1,9 +1,7 @@
 """Drops partitions that are older than the settings keep them.
 
-Decides in which partitions rows of a type with a shorter retention are due; `store/retention.py`
-decides which whole partitions are due. Promises that nothing is removed earlier than the settings
-or their defaults demand. Known limit: `retention` of a type can only be shorter than that of
-`[history]`.
+`store/retention.py` decides which whole partitions are due. Known limit: `retention` of a type can
+only be shorter than that of `[history]`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -17,10 +15,9 @@ from inboxd.maintenance.partitions.export import Exporter
 from inboxd.maintenance.partitions.removal import PartitionRemoval
 from inboxd.settings import Settings
 from inboxd.store import partitions
-from inboxd.store.connections import Connection, connect
 from inboxd.store.partitions import HISTORY, Partition
 from inboxd.store.retention import kept, served, stays
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session, connect
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -36,16 +33,12 @@ _LATE = timedelta(days=2)
 
 
 def exporter(settings: Settings) -> Exporter | None:
-    """The exporter for partitions before their removal; None: no export."""
     history = settings.history
     return None if history.export is None else Exporter(history.export, history.export_format)
 
 
 def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition]:
-    """History that a default retention will remove, for example after an upgrade.
-
-    The operator may not have chosen that. found: with sizes.
-    """
+    """The operator may not have chosen its removal. found: with sizes."""
     unset = (name for name in ("events", "commands") if _is_unset(settings, name))
     keep = {f"{name}_history": getattr(settings.history, name) for name in unset}
     return [
@@ -65,7 +58,6 @@ def _is_unset(settings: Settings, name: str) -> bool:
 def trims(
     found: Sequence[Partition], types: Mapping[str, timedelta]
 ) -> Iterator[tuple[Partition, list[str]]]:
-    """Partitions with the types whose rows must be removed from them, oldest first."""
     history = [each for each in found if each.parent in HISTORY and each.state == "attached"]
     for each in sorted(history, key=lambda each: each.low):
         due = {type_ for type_, age in types.items() if each.age >= age.total_seconds()}
@@ -78,20 +70,18 @@ class Retention:
     """Removes partitions. leads: whether this worker still leads, asked before each partition."""
 
     settings: Settings
-    sql: Statements
     metrics: Metrics
     leads: Callable[[], Awaitable[bool]]
 
     async def let_go(self) -> None:
-        """Drop and trim all partitions that are due."""
-        connection = await connect(self.settings.database, "retention", plans=PATIENT)
+        session = await connect(self.settings.database, "retention", plans=PATIENT)
         try:
-            found = await partitions.listed(connection, self.sql)
+            found = await partitions.listed(session)
             self.metrics.show_partitions(self._lines(found))
-            await self._drop(connection, found)
-            await self._trim(connection, await partitions.listed(connection, self.sql))
+            await self._drop(session, found)
+            await self._trim(session, await partitions.listed(session))
         finally:
-            connection.terminate()
+            session.connection.terminate()
 
     def _lines(self, found: Sequence[Partition]) -> Iterator[tuple[str, float, float]]:
         """By table: the age of its oldest partition, and how long it is overdue, in seconds."""
@@ -100,8 +90,8 @@ class Retention:
             late = 0.0 if longest is None else oldest - longest.total_seconds()
             yield table, max(oldest, 0.0), max(late, 0.0)
 
-    async def _drop(self, connection: Connection, found: Sequence[Partition]) -> None:
-        removal = PartitionRemoval(connection, self.sql, exporter(self.settings), _log.info)
+    async def _drop(self, session: Session, found: Sequence[Partition]) -> None:
+        removal = PartitionRemoval(session, exporter(self.settings), _log.info)
         keep, stuck = kept(self.settings), set[str]()
         for each in served(found, keep):
             if each.parent in stuck or not await self.leads():
@@ -117,17 +107,17 @@ class Retention:
                 _log.warning("partition is busy", partition=each.part, reason=str(error))
                 stuck.add(each.parent)
 
-    async def _trim(self, connection: Connection, found: Sequence[Partition]) -> None:
+    async def _trim(self, session: Session, found: Sequence[Partition]) -> None:
         types_ = self.settings.types.items()
         ages = {name: one.retention for name, one in types_ if one.retention is not None}
         for each, types in trims(found, ages):
             if not await self.leads():
                 return
             rows = 0
-            for page in range(0, await partitions.pages(connection, self.sql, each), _TRIMMED):
+            for page in range(0, await partitions.pages(session, each), _TRIMMED):
                 began = anyio.current_time()
-                rows += await partitions.trim(connection, self.sql, each, types, page, _TRIMMED)
+                rows += await partitions.trim(session, each, types, page, _TRIMMED)
                 await anyio.sleep((anyio.current_time() - began) * _REST)
-            await partitions.record_trim(connection, self.sql, each, types, rows)
+            await partitions.record_trim(session, each, types, rows)
             self.metrics.purged.labels(each.parent).inc(rows)
             _log.info("removed types", partition=each.part, types=types, rows=rows)

@@ -1,17 +1,15 @@
-"""Events of batch topics whose chunks no worker handles any more, or whose topic changed its mode.
+"""Events of batch topics whose chunks no worker handles any more, or whose mode changed.
 
-Promises (promise 10) that such events do not wait forever: after the grace they move to their
-lanes, as events that run alone; if no worker takes them there, `events` decides. A topic whose
-workers ended less than a week ago is left alone: a chunk waits in any case, and the workers may
-return in time. Known limit: after a deliberate removal of the handler the events wait for that
-week.
+After the grace they move to their lanes, as events that run alone; if no worker takes them there,
+`events` decides (promise 10). A topic whose workers ended less than a week ago is left alone: a
+chunk waits in any case, and the workers may return in time.
 """
 
 from inboxd.maintenance.unhandled.judgement import Judgement
 from inboxd.model.horizon import BUCKETS
 from inboxd.store import chunks, lines, topics
-from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -20,13 +18,12 @@ _PAGE = 1_000
 
 
 async def release_chunks_to_lanes(judgement: Judgement) -> None:
-    """Move events of batch topics to their lanes, if no worker has handled their chunks."""
     context = judgement.context
-    async with lend(context.pool) as connection:
-        async with transaction(context.pool, connection):
-            arrived, heads = await lines.survey(connection, context.sql)
-            modes = await topics.modes(connection, context.sql)
-            served = await topics.served(connection, context.sql)
+    async with lend(context.pool) as session:
+        async with transaction(context.pool, session):
+            arrived, heads = await lines.survey(session)
+            modes = await topics.modes(session)
+            served = await topics.served(session)
         waiting = {each.topic for each in arrived if each.mode == "batch"}
         waiting |= {str(seen.key[0]) for seen, mode in heads if mode == "batch"}
         lost = [
@@ -36,17 +33,17 @@ async def release_chunks_to_lanes(judgement: Judgement) -> None:
             and not (modes.get(topic) == "batch" and topic in served)
         ]
         for (topic,) in judgement.due(lost):
-            await _release(judgement, connection, topic)
+            await _release(judgement, session, topic)
 
 
-async def _release(judgement: Judgement, connection: Connection, topic: str) -> None:
-    sql, buckets = judgement.context.sql, [(topic, bucket) for bucket in range(BUCKETS)]
+async def _release(judgement: Judgement, session: Session, topic: str) -> None:
+    buckets = [(topic, bucket) for bucket in range(BUCKETS)]
 
     async def page() -> tuple[int, bool]:
-        await lines.hold(connection, sql, buckets)
-        moved = await chunks.release_topic_to_lanes(connection, sql, topic, _PAGE, judgement.grace)
+        await lines.hold(session, buckets)
+        moved = await chunks.release_topic_to_lanes(session, topic, _PAGE, judgement.grace)
         return moved, moved > 0
 
-    if moved := await judgement.each_page(connection, page):
+    if moved := await judgement.each_page(session, page):
         what = "events of a topic are in no chunk any more: they run alone"
         _log.error(what, topic=topic, events=moved)

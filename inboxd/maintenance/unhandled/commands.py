@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter
 from inboxd.model.lane import Key
 from inboxd.store import commands, limits, unhandled, workers
-from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
+from inboxd.store.session import Session
 from inboxd.store.unhandled import Way
 from inboxd.store.workers import LiveWorker
 from inboxd.telemetry.logs import get_logger
@@ -20,20 +20,19 @@ _PAGE = 1000
 
 
 async def fail_commands(judgement: Judgement) -> None:
-    """Make dead letters of commands, with and without keys, that no worker has handled."""
     context = judgement.context
-    async with lend(context.pool) as connection:
-        async with transaction(context.pool, connection):
-            living = await workers.living(connection, context.sql)
-            lanes = await commands.survey(connection, context.sql)
-            keyed = await limits.survey(connection, context.sql)
+    async with lend(context.pool) as session:
+        async with transaction(context.pool, session):
+            living = await workers.living(session)
+            lanes = await commands.survey(session)
+            keyed = await limits.survey(session)
         ways: dict[Key, Way] = {
             lane.key: "suspects" if lane.key[2] is None else "commands" for lane in lanes
         }
         ways |= {(line.queue, line.type, "keyed"): "keyed" for line in keyed}
         lost = [key for key in ways if _is_lost(judgement, key, living)]
         for key in judgement.due(lost):
-            await _fail(judgement, connection, key, ways[key])
+            await _fail(judgement, session, key, ways[key])
 
 
 def _is_lost(judgement: Judgement, key: Key, living: Sequence[LiveWorker]) -> bool:
@@ -43,13 +42,13 @@ def _is_lost(judgement: Judgement, key: Key, living: Sequence[LiveWorker]) -> bo
     )
 
 
-async def _fail(judgement: Judgement, connection: Connection, key: Key, way: Way) -> None:
-    sql, type_ = judgement.context.sql, str(key[1])
+async def _fail(judgement: Judgement, session: Session, key: Key, way: Way) -> None:
+    type_ = str(key[1])
     error = dead_letter("command", type_)
 
     async def page() -> tuple[int, bool]:
-        failed = await unhandled.fail(connection, sql, way, key, error, _PAGE, judgement.grace)
+        failed = await unhandled.fail(session, way, key, error, _PAGE, judgement.grace)
         return failed, failed > 0
 
-    if total := await judgement.each_page(connection, page):
+    if total := await judgement.each_page(session, page):
         _log.error("no handler", kind="command", type=type_, dead_letters=total)

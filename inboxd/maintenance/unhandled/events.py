@@ -1,9 +1,6 @@
 """Events that no living worker handles: kept, dead letters, or ignored on purpose (promise 10).
 
-Owns the choice for them (`EventChoice`), and the task for events in lanes; `lines` has the task for
-sequential topics. Promises that events which a living worker handles are not touched; that kept
-events cost only one query per topic and type; and that ignored events are counted in the
-transaction that ends them.
+Kept events cost one query per topic and type; ignored events are counted when they end.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +11,8 @@ from typing import Protocol
 from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter, entry, unhandled_reason
 from inboxd.settings import Unhandled
 from inboxd.store import events, statistics, unhandled, workers
-from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
-from inboxd.store.statements import Statements
+from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -27,10 +23,7 @@ Pair = tuple[str, str]  # a topic and a type
 
 
 class EventPages(Protocol):
-    """Unhandled events of one topic and type.
-
-    Each call takes a page, and returns if more may follow.
-    """
+    """Each call takes a page of a topic and type, and returns whether more may follow."""
 
     async def fail(self, error: str) -> tuple[int, bool]:
         """Make dead letters of the next page; returns their number."""
@@ -40,8 +33,6 @@ class EventPages(Protocol):
 
 
 class EventChoice:
-    """Decides the end of events that no worker handles, and writes it."""
-
     def __init__(self, judgement: Judgement, of: Callable[[str], Unhandled]) -> None:
         """of: the setting by type."""
         self.judgement = judgement
@@ -49,7 +40,7 @@ class EventChoice:
         self._logged = set[Pair]()
 
     async def settle(
-        self, connection: Connection, due: Sequence[Pair], pages: Callable[[Pair], EventPages]
+        self, session: Session, due: Sequence[Pair], pages: Callable[[Pair], EventPages]
     ) -> int:
         """Apply the settings to due topics and types; returns the number of ended events."""
         self._log_kept({pair for pair in due if self._of(pair[1]) == "keep"})
@@ -57,29 +48,26 @@ class EventChoice:
         for pair in due:
             choice = self._of(pair[1])
             if choice == "dead":
-                total += await self._fail(connection, *pair, pages(pair))
+                total += await self._fail(session, *pair, pages(pair))
             elif choice == "ignore":
-                total += await self._ignore(connection, *pair, pages(pair))
+                total += await self._ignore(session, *pair, pages(pair))
         return total
 
     def _log_kept(self, kept: set[Pair]) -> None:
-        """Log, once per topic and type, that events are kept."""
         for topic, type_ in sorted(kept - self._logged):
             _log.warning(
                 "no living worker handles these events: they are kept", topic=topic, type=type_
             )
         self._logged = kept
 
-    async def _fail(self, connection: Connection, topic: str, type_: str, pages: EventPages) -> int:
+    async def _fail(self, session: Session, topic: str, type_: str, pages: EventPages) -> int:
         error = dead_letter("event", type_, topic)
-        total = await self.judgement.each_page(connection, lambda: pages.fail(error))
+        total = await self.judgement.each_page(session, lambda: pages.fail(error))
         if total:
             _log.error("no handler", kind="event", topic=topic, type=type_, dead_letters=total)
         return total
 
-    async def _ignore(
-        self, connection: Connection, topic: str, type_: str, pages: EventPages
-    ) -> int:
+    async def _ignore(self, session: Session, topic: str, type_: str, pages: EventPages) -> int:
         context = self.judgement.context
         error = entry(
             f'Ignored: {unhandled_reason("event", type_, topic)}, and unhandled = "ignore"'
@@ -88,13 +76,11 @@ class EventChoice:
         async def page() -> tuple[int, bool]:
             ids, more = await pages.take()
             if ids:
-                gone = await events.ignore(connection, context.sql, ids, error)
-                await statistics.write_events(
-                    connection, context.sql, "ignored", [(topic, type_, 0.0, gone)]
-                )
+                gone = await events.ignore(session, ids, error)
+                await statistics.write_events(session, "ignored", [(topic, type_, 0.0, gone)])
             return len(ids), more
 
-        if total := await self.judgement.each_page(connection, page):
+        if total := await self.judgement.each_page(session, page):
             context.metrics.count_ignored(type_, total)
             _log.info(
                 "ignored events that no living worker handles",
@@ -106,36 +92,30 @@ class EventChoice:
 
 
 async def settle_events(choice: EventChoice) -> None:
-    """End events in lanes that no worker has handled, as `choice` decides."""
     judgement, context = choice.judgement, choice.judgement.context
-    async with lend(context.pool) as connection:
-        async with transaction(context.pool, connection):
-            seen = await events.survey(connection, context.sql)
+    async with lend(context.pool) as session:
+        async with transaction(context.pool, session):
+            seen = await events.survey(session)
             pairs = [(str(s.key[0]), str(s.key[1])) for s in seen]
-            unhandled_pairs = await workers.unhandled(connection, context.sql, pairs)
+            unhandled_pairs = await workers.unhandled(session, pairs)
         lost = [pair for pair in unhandled_pairs if judgement.is_open("topic", *pair)]
 
         def pages(pair: Pair) -> _LanePages:
-            return _LanePages(connection, context.sql, pair, judgement.grace)
+            return _LanePages(session, pair, judgement.grace)
 
-        await choice.settle(connection, judgement.due(lost), pages)
+        await choice.settle(session, judgement.due(lost), pages)
 
 
 @dataclass(frozen=True, slots=True)
 class _LanePages:
-    """Pages of the events of one lane."""
-
-    connection: Connection
-    sql: Statements
+    session: Session
     lane: Pair
     grace: timedelta
 
     async def fail(self, error: str) -> tuple[int, bool]:
-        failed = await unhandled.fail(
-            self.connection, self.sql, "events", self.lane, error, _PAGE, self.grace
-        )
+        failed = await unhandled.fail(self.session, "events", self.lane, error, _PAGE, self.grace)
         return failed, failed == _PAGE
 
     async def take(self) -> tuple[list[int], bool]:
-        ids = await events.stranded(self.connection, self.sql, self.lane, _PAGE, self.grace)
+        ids = await events.stranded(self.session, self.lane, _PAGE, self.grace)
         return ids, len(ids) == _PAGE

@@ -1,9 +1,7 @@
 """Judges how long a key has had no living worker, and whether the grace is over.
 
-Owns the clock of `worker.unhandled_grace`, and code that commands and events share. Promises that
-no row is touched before the grace is over, so that a rolling deploy loses nothing.
-Known limit: the grace begins when this worker first sees a lane, so a restart of all workers
-restarts it.
+The grace (`worker.unhandled_grace`) lets a rolling deploy lose nothing. It begins when this worker
+first sees a lane, so a restart of all workers restarts it.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -17,18 +15,15 @@ import orjson
 from inboxd.api.topics import DEFAULT
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.lane import Key
-from inboxd.store.connections import Connection
 from inboxd.store.pools import transaction
+from inboxd.store.session import Session
 
 K = TypeVar("K", bound=Key)
 
 
 @dataclass(slots=True)
 class Judgement:
-    """Remembers since when each key of one task has had no worker.
-
-    is_open: whether a type in a "topic" or "queue" is not paused: paused rows are not unhandled.
-    """
+    """is_open: whether a "topic" or "queue" type is not paused; paused rows are not unhandled."""
 
     context: MaintenanceContext
     grace: timedelta
@@ -43,32 +38,26 @@ class Judgement:
         return [key for key in abandoned if now - self._since[key] >= grace]
 
     async def each_page(
-        self, connection: Connection, page: Callable[[], Awaitable[tuple[int, bool]]]
+        self, session: Session, page: Callable[[], Awaitable[tuple[int, bool]]]
     ) -> int:
-        """Run pages, each in a transaction, until none is left; returns the number of rows.
-
-        page: returns its number of rows, and whether more may follow.
-        """
+        """Each has a transaction. page: returns its number of rows, and whether more may follow."""
         total, more = 0, True
         while more:
-            async with transaction(self.context.pool, connection):
+            async with transaction(self.context.pool, session):
                 ended, more = await page()
             total += ended
         return total
 
 
 def unhandled_reason(kind: str, type_: str, topic: str = DEFAULT) -> str:
-    """The reason in dead letters and ignored events."""
     where = f" in topic {topic!r}" if topic != DEFAULT else ""
     return f"no live worker handles {kind} type {type_!r}{where}"
 
 
 def entry(reason: str) -> str:
-    """An entry of the column `errors`."""
     return orjson.dumps({"error": reason}).decode()
 
 
 def dead_letter(kind: str, type_: str, topic: str = DEFAULT) -> str:
-    """The entry of `errors` for a dead letter that no worker handles."""
     reason = f"NoHandler: {unhandled_reason(kind, type_, topic)}"
     return entry(f"{reason}: install a plugin that declares it, then replay the row")

@@ -1,10 +1,8 @@
 """Events in lines of sequential topics that no living worker handles: each keeps its position.
 
-Arrivals of a topic without any handlers are lined up in their order, so that keys that stand still
-are visible. An unhandled head is kept and blocks its line, or becomes a dead letter, or is ignored
-together with the events of its type right behind it (`events`). Promises that the order is kept: an
-event that waits, or is replayed when the handler exists, still stands before later ones. Known
-limit: only the head of a line becomes a dead letter; the events behind it wait.
+Arrivals of a topic without any handlers are lined up, so that keys that stand still are visible. An
+unhandled head is kept and blocks its line, or becomes a dead letter, or is ignored together with
+the events of its type right behind it. Known limit: only the head becomes a dead letter.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,17 +14,15 @@ from inboxd.maintenance.unhandled.judgement import Judgement
 from inboxd.model.horizon import Horizon
 from inboxd.model.lane import Lane
 from inboxd.store import lines, workers
-from inboxd.store.connections import Connection
 from inboxd.store.lines import IN_ORDER, Arrived, Head, IdRange
 from inboxd.store.pools import lend, transaction
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.session import Session
 
 _PAGE = 500
 
 
 class UnhandledLines:
-    """The lines of all sequential topics."""
-
     def __init__(self, choice: EventChoice, freed: Callable[[], Awaitable[None]]) -> None:
         """freed: awaited when events behind an ended head may run."""
         self._choice = choice
@@ -36,25 +32,24 @@ class UnhandledLines:
         self._arrivals = replace(judgement)  # it measures its own grace
 
     async def settle(self) -> None:
-        """Line up and end events that no worker has handled for the grace."""
         judgement, context = self._judgement, self._judgement.context
-        async with lend(context.pool) as connection:
-            async with transaction(context.pool, connection):
-                self._horizon.take(await lines.read_horizon(connection, context.sql))
-                arrived, seen = await lines.survey(connection, context.sql)
+        async with lend(context.pool) as session:
+            async with transaction(context.pool, session):
+                self._horizon.take(await lines.read_horizon(session))
+                arrived, seen = await lines.survey(session)
                 heads = {(str(s.key[0]), str(s.key[1])) for s, mode in seen if mode in IN_ORDER}
                 pairs = heads | {(each.topic, each.type) for each in arrived}
-                unhandled = await workers.unhandled(connection, context.sql, pairs)
+                unhandled = await workers.unhandled(session, pairs)
             lost = [each for each in arrived if self._is_lost(each, unhandled)]
             due = set(self._arrivals.due([(each.topic, each.type) for each in lost]))
             lined_up = [each for each in lost if (each.topic, each.type) in due]
             for each in lined_up:
-                await self._line_up(connection, each)
+                await self._line_up(session, each)
             waiting = [p for p in heads if p in unhandled and judgement.is_open("topic", *p)]
             ended = await self._choice.settle(
-                connection,
+                session,
                 judgement.due(sorted(waiting)),
-                lambda pair: _HeadPages(judgement, connection, Lane(pair)),
+                lambda pair: _HeadPages(judgement, session, Lane(pair)),
             )
         if lined_up or ended:
             await self._freed()
@@ -67,49 +62,47 @@ class UnhandledLines:
             and not unhandled.get((each.topic, each.type), True)
         )
 
-    async def _line_up(self, connection: Connection, each: Arrived) -> None:
+    async def _line_up(self, session: Session, each: Arrived) -> None:
         """Line up arrivals of a bucket, as long as no earlier event can still commit."""
-        sql, bucket, after = self._judgement.context.sql, (each.topic, each.bucket), each.first - 1
+        bucket, after = (each.topic, each.bucket), each.first - 1
         bound = self._horizon.bound(each.bucket, each.topic)
 
         async def page() -> tuple[int, bool]:
             nonlocal after
-            if not await lines.try_buckets(connection, sql, [bucket]):
+            if not await lines.try_buckets(session, [bucket]):
                 return 0, False
             stretch = IdRange(*bucket, after, bound)
-            rows = await lines.claim_arrivals(connection, sql, [stretch], _PAGE)
+            rows = await lines.claim_arrivals(session, [stretch], _PAGE)
             if rows:
-                await lines.line_up(connection, sql, [row["id"] for row in rows])
+                await lines.line_up(session, [row["id"] for row in rows])
                 after = rows[-1]["id"]
             return len(rows), bool(rows)
 
-        await self._judgement.each_page(connection, page)
+        await self._judgement.each_page(session, page)
 
 
 @dataclass(frozen=True, slots=True)
 class _HeadPages:
-    """The heads of one topic and type, and the events of the type behind them."""
-
     judgement: Judgement
-    connection: Connection
+    session: Session
     lane: Lane
 
     async def fail(self, error: str) -> tuple[int, bool]:
-        sql, heads = self.judgement.context.sql, await self._next()
+        heads = await self._next()
         if not heads:
             return 0, False
         ids = [head.id for head in await self._held(heads)]
-        failed = await lines.fail_heads(self.connection, sql, ids, error, self.judgement.grace)
+        failed = await lines.fail_heads(self.session, ids, error, self.judgement.grace)
         return failed, True
 
     async def take(self) -> tuple[list[int], bool]:
-        sql, (topic, type_) = self.judgement.context.sql, self.lane.key
+        (topic, type_) = self.lane.key
         heads = await self._next()
         subject = (str(topic), str(type_))
-        if not heads or not await workers.unhandled(self.connection, sql, [subject]):
+        if not heads or not await workers.unhandled(self.session, [subject]):
             return [], False
         held = [head.line for head in await self._held(heads)]
-        rows = await lines.claim_lined_up(self.connection, sql, held, _PAGE) if held else []
+        rows = await lines.claim_lined_up(self.session, held, _PAGE) if held else []
         ids = self._alike(rows)
         if len(rows) == _PAGE and ids:
             self.lane.rewind()  # the same lines may have more events
@@ -130,16 +123,12 @@ class _HeadPages:
         ]
 
     async def _next(self) -> list[Head]:
-        """The next due heads of the lane."""
-        sql = self.judgement.context.sql
-        heads = await lines.due_heads(self.connection, sql, [self.lane], _PAGE)
+        heads = await lines.due_heads(self.session, [self.lane], _PAGE)
         if heads:
             self.lane.advance(heads[-1].run_at, heads[-1].id)
         return heads
 
     async def _held(self, heads: list[Head]) -> list[Head]:
-        """The heads whose buckets could be locked."""
         buckets = sorted({(head.line.topic, head.line.bucket) for head in heads})
-        sql = self.judgement.context.sql
-        had = set(await lines.try_buckets(self.connection, sql, buckets))
+        had = set(await lines.try_buckets(self.session, buckets))
         return [head for head in heads if (head.line.topic, head.line.bucket) in had]

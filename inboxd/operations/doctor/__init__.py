@@ -1,9 +1,8 @@
 """The doctor: checks a running inbox, and names remedies.
 
-Owns the list of checks, and the handling of a check that fails. Promises: nothing is changed; each
-check has its own bounded transaction, so a check that takes too long or lacks a privilege becomes a
-finding and does not stop other checks; the cost does not depend on the size of history. Known
-limit: it uses the settings of its command (lease, queues), not the workers' settings.
+Promises: nothing is changed; a check that takes too long or lacks a privilege becomes a finding,
+and stops no other check; the cost does not depend on the size of history. Known limit: it uses the
+settings of its command (lease, queues), not the workers'.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -86,11 +85,9 @@ GROUPS: Mapping[str, Sequence[Check]] = {
 async def examine(
     session: Session, settings: Settings, seconds: float | None = None
 ) -> AsyncGenerator[tuple[str, Finding], None]:
-    """Yield every finding with its group.
+    """Raises DatabaseError if the connection is lost, or the role cannot see the schema.
 
-    seconds: time limit of a statement; None: the default. Raises DatabaseError if the connection is
-    lost, or the role cannot see the schema. It stops after `schema.version` if this release does
-    not work with the schema.
+    seconds: for each statement. It ends after `schema.version` if this release does not fit.
     """
     for group, checks in GROUPS.items():
         for check in checks:
@@ -102,7 +99,6 @@ async def examine(
 
 
 def document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:
-    """Return the findings as JSON values, with the worst verdict."""
     verdict = worst(*(finding.verdict for _, finding in found))
     lines = [{"group": group, **asdict(finding)} for group, finding in found]
     return {"verdict": verdict, "findings": lines}
@@ -111,7 +107,7 @@ def document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:
 async def only(
     check: Check, session: Session, settings: Settings, seconds: float | None = None
 ) -> list[Finding]:
-    """Run one check; if it fails, that becomes a finding."""
+    """A check that fails becomes a finding."""
     found: list[Finding] = []
     seconds = thresholds.STATEMENT_SECONDS if seconds is None else seconds
     try:

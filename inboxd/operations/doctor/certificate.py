@@ -1,7 +1,4 @@
-"""Reads the end of validity of the listener's certificate, and checks that its key fits.
-
-Known limit: it does not check whether senders trust the certificate.
-"""
+"""Reads when the listener's certificate ends, and checks its key, but not the trust of senders."""
 
 import ssl
 from datetime import UTC, datetime
@@ -9,7 +6,7 @@ from pathlib import Path
 
 
 def expires_at(certificate: Path, private_key: Path) -> datetime:
-    """Return the end of validity. Raises OSError; ssl.SSLError also for an expired certificate."""
+    """Raises OSError; ssl.SSLError also for an expired certificate."""
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(certificate, private_key, password=_no_password)
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

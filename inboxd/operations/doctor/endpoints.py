@@ -1,7 +1,6 @@
 """Checks whether endpoints accept webhooks, and whether their URLs are safe.
 
-Known limit: it does not resolve host names, so it finds only private addresses in URLs themselves;
-`work` checks waiting deliveries, like the rows of any lane.
+Known limit: host names are not resolved: it finds only private addresses in URLs themselves.
 """
 
 import ipaddress
@@ -20,7 +19,6 @@ _NAME = "endpoints"
 
 
 async def endpoints(look: Look) -> AsyncIterator[Finding]:
-    """Find endpoints that are disabled or failing, or have a private or unencrypted URL."""
     rows = await store.listed(look.session)
     now = await look.now()
     found = [finding for row in rows for finding in (_state(row, now), _address(row)) if finding]

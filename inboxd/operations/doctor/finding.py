@@ -1,8 +1,4 @@
-"""A finding: a figure, a verdict, and a remedy.
-
-Owns the verdicts and their order. Promises that the thresholds of verdicts are in one table
-(`thresholds`), never inside a check. Known limit: texts are English.
-"""
+"""A finding: a figure, a verdict, and a remedy; `thresholds` has the limits of all verdicts."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,8 +8,6 @@ Unit = Literal["", "seconds", "rows", "bytes", "transactions", "share", "days"]
 
 
 class Verdict(StrEnum):
-    """The severity of a finding."""
-
     OK = "ok"
     NOTICE = "notice"  # worth knowing; nothing to do today
     WARNING = "warning"  # it gets worse, or works only by luck: act today
@@ -36,11 +30,10 @@ class Levels:
     def find(
         self, subject: str, figure: float, unit: Unit, found: str, remedy: str = ""
     ) -> "Finding":
-        """Make a finding with the verdict for its figure."""
         return Finding(subject, self.judge(figure), found, remedy, figure, unit)
 
     def judge(self, figure: float) -> Verdict:
-        """Return the verdict for a figure; larger is worse."""
+        """A larger figure is worse."""
         levels = (
             (self.critical, Verdict.CRITICAL),
             (self.warning, Verdict.WARNING),
@@ -54,10 +47,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. remedy: empty if the verdict is ok.
-
-    figure: the number behind the verdict, in `unit`; None for a finding without a number.
-    """
+    """figure: in `unit`; None: without a number. remedy: empty if the verdict is ok."""
 
     subject: str
     verdict: Verdict
@@ -72,5 +62,5 @@ class Finding:
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """Return the worst verdict; ok without any."""
+    """Return ok without any verdict."""
     return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.OK)

@@ -22,7 +22,6 @@ _LISTENER = " listener"
 
 
 async def workers(look: Look) -> AsyncIterator[Finding]:
-    """Check that workers live, have heartbeats, and have one release."""
     living = await listing.workers(look.session, ended=False, limit=_MOST_WORKERS)
     if not living:
         remedy = "start `inboxd run`, or find out why systemd or Kubernetes did not start it"
@@ -58,9 +57,8 @@ def _silent(row: Row, verdict: Verdict) -> Finding:
 
 
 async def samples(look: Look) -> AsyncIterator[Finding]:
-    """Check that the leader takes samples of the backlog, which metrics and `status` show."""
     interval = look.settings.maintenance.sampling.total_seconds()
-    newest = await store_samples.newest(look.session.connection, look.session.sql)
+    newest = await store_samples.newest(look.session)
     if newest is None:
         living = await listing.workers(look.session, ended=False, limit=1)
         remedy = "wait until a worker has run for a minute; then see the leader's log"
@@ -77,7 +75,6 @@ async def samples(look: Look) -> AsyncIterator[Finding]:
 
 
 async def receiving(look: Look) -> AsyncIterator[Finding]:
-    """Check the receivers: heartbeats in the last hour, spooling, sources without a receiver."""
     silence = look.settings.worker.lease
     found = await receivers.listed(look.session, silence, _MOST_WORKERS)
     gone = [row for row in found if row["state"] == "dead"]
@@ -118,7 +115,6 @@ def _spooling(row: Row) -> Finding:
 
 
 async def listening(look: Look) -> AsyncIterator[Finding]:
-    """Check that producers notify and workers listen."""
     row = await look.row("doctor_listening", _LISTENER)
     living = await listing.workers(look.session, ended=False, limit=_MOST_WORKERS)
     off = Flag.OFF in (row["events"], row["commands"])
@@ -156,7 +152,6 @@ async def silenced(look: Look) -> AsyncIterator[Finding]:
 
 
 async def clock(look: Look) -> AsyncIterator[Finding]:
-    """Compare this machine's clock with the database's clock."""
     begun, here = monotonic(), datetime.now(UTC)
     (there,) = await look.row("clock")
     took = monotonic() - begun

@@ -1,7 +1,4 @@
-"""The argument of each check: the session, the settings, and functions to read rows.
-
-Known limit: it is used only inside the bounded transaction of a check.
-"""
+"""The argument of a check; it is used only inside the bounded transaction of the check."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A session on one schema, with the settings of the operator's command."""
+    """The settings are those of the operator's command."""
 
     session: Session
     settings: Settings
@@ -26,16 +23,15 @@ class Look:
         return self.session.sql.schema
 
     async def rows(self, statement: str, *arguments: object) -> list[Row]:
-        """Read all rows of a statement of the store."""
         return await self.session.fetch(statement, *arguments)
 
     async def row(self, statement: str, *arguments: object) -> Row:
-        """Read the row of a statement that always returns exactly one row."""
+        """The statement always returns exactly one row."""
         (row,) = await self.rows(statement, *arguments)
         return row
 
     async def now(self) -> datetime:
-        """Return the time by the database's clock, which also wrote the times of rows."""
+        """The database's clock also wrote the times of rows."""
         (now,) = await self.row("clock")
         return cast("datetime", now)
 

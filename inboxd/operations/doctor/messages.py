@@ -1,7 +1,6 @@
 """Checks whether sources of messages are read and make progress.
 
-Known limit: workers' reports about a source are some seconds old; it checks the sources of its own
-settings, which may differ from the workers' settings.
+Known limits: workers' reports are some seconds old; it checks the sources of its own settings.
 """
 
 from collections import defaultdict
@@ -17,7 +16,6 @@ from inboxd.store.message_readers import ReaderRow
 
 
 async def sources(look: Look) -> AsyncIterator[Finding]:
-    """Find sources that are not read, or that make no progress."""
     reports: dict[str, list[ReaderRow]] = defaultdict(list)
     for row in await message_readers.listed(look.session):
         reports[row["source"]].append(row)
@@ -71,7 +69,6 @@ def _judge(
 
 
 def _not_read(subject: str, reports: Sequence[ReaderRow], now: datetime) -> Finding:
-    """Report the most informative state of all workers with the source."""
     row = min(reports, key=lambda each: _STATES.index(each["state"]))
     since = max(0.0, (now - row["since"]).total_seconds())
     found = f"no worker has read it for {span(since)}: {row['trouble'] or row['state']}"

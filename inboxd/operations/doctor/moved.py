@@ -1,7 +1,4 @@
-"""Checks rights, sequences and owners, which a restore, a replica or a tool may change.
-
-Known limits: it checks neither rights that plugins were granted nor plugins' own tables.
-"""
+"""Checks rights, sequences and owners, except of plugins: a restore or a tool may change them."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
@@ -18,7 +15,7 @@ _RESTORE_RIGHTS = "as the schema's owner, run: inboxd migrate --grants"
 
 async def row_secured(look: Look) -> AsyncIterator[Finding]:
     """Check whether row level security hides rows from this role, or from inboxd's roles."""
-    found = await row_security.secured(look.session.connection, look.session.sql)
+    found = await row_security.secured(look.session)
     for reason, tables in row_security.blinding(found):
         hidden = f"it hides {reason}: processes with that role find no work"
         yield _secured(Verdict.CRITICAL, hidden, tables)
@@ -45,7 +42,7 @@ def _secured(verdict: Verdict, found: str, tables: Sequence[SecuredTable]) -> Fi
 
 
 async def identities(look: Look) -> AsyncIterator[Finding]:
-    """Check that all tables have a replica identity, which publications need."""
+    """Publications need a replica identity of each table."""
     rows = await look.rows("doctor_identities")
     if not rows:
         yield Finding("publications", Verdict.OK, "every table has a replica identity", figure=0)
@@ -64,7 +61,7 @@ async def identities(look: Look) -> AsyncIterator[Finding]:
 
 
 async def sequences(look: Look) -> AsyncIterator[Finding]:
-    """Check that sequences are ahead of the rows: replicas copy rows, but not sequences."""
+    """Replicas copy rows, but not sequences."""
     today = await look.now()
     since = today - timedelta(days=thresholds.SEQUENCE_DAYS)
     rows = await look.rows("doctor_sequences", since, today + timedelta(days=2))
@@ -88,7 +85,7 @@ async def sequences(look: Look) -> AsyncIterator[Finding]:
 
 
 async def owners(look: Look) -> AsyncIterator[Finding]:
-    """Find parts of the schema with an owner other than the schema's, who can redefine them."""
+    """An owner other than the schema's can redefine a part of it."""
     rows = await look.rows("doctor_owners")
     if rows:
         theirs = ", ".join(sorted({row["name"] for row in rows}))
@@ -117,7 +114,6 @@ async def search_path(look: Look) -> AsyncIterator[Finding]:
 
 
 async def rights(look: Look) -> AsyncIterator[Finding]:
-    """Check that inboxd's roles have the rights of the migrations, and all other roles none."""
     open_to_all = [row["name"] for row in await look.rows("open_functions")]
     if open_to_all:
         yield Finding(

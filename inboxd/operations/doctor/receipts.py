@@ -1,7 +1,6 @@
 """Checks received webhooks: contradictions, broken bodies, held receipts.
 
-Known limit: contradictions and broken bodies are counted among unsettled dead letters, at most
-10,000 of each type.
+Known limit: it counts among unsettled dead letters, at most 10,000 of each type.
 """
 
 from collections.abc import AsyncIterator
@@ -45,9 +44,8 @@ async def doubtful(look: Look) -> AsyncIterator[Finding]:
 
 
 async def held(look: Look) -> AsyncIterator[Finding]:
-    """Find receipts whose events wait until their source is resumed."""
     session = look.session
-    for row in await receipts.held(session.connection, session.sql, thresholds.COUNTED):
+    for row in await receipts.held(session, thresholds.COUNTED):
         (now,) = await look.row("clock")
         age = max(0.0, (now - row["held_at"]).total_seconds())
         more = "+" if row["receipts"] >= thresholds.COUNTED else ""

@@ -1,8 +1,6 @@
 """Checks whether relays publish.
 
-Known limits: it does not report the reasons of dead letters; it does not notice a broker that is
-away while no events wait for it.
-*See:* `events/relays/`, which publishes.
+Known limit: it does not notice a broker that is away while no events wait for it.
 """
 
 from collections import Counter
@@ -19,11 +17,7 @@ from inboxd.store.breakers import BreakerRow
 
 @dataclass(frozen=True, slots=True)
 class _Relay:
-    """A relay: its waiting and refused events, and the breaker that stops it.
-
-    oldest: seconds that the oldest event has waited; error: reason of the last refusal of an event
-    that is retried; shut: an open breaker.
-    """
+    """oldest: seconds of waiting. error: of the last refused event that is retried. shut: open."""
 
     name: str
     waiting: int
@@ -36,7 +30,6 @@ class _Relay:
 
 
 async def relays(look: Look) -> AsyncIterator[Finding]:
-    """Check each declared relay: whether it publishes, and which events its broker refuses."""
     found = [each async for each in _relays(look)]
     for each in found:
         for finding in _judge(each):
@@ -49,7 +42,7 @@ async def _relays(look: Look) -> AsyncIterator[_Relay]:
     rows = await look.rows("doctor_relays", thresholds.COUNTED)
     if not rows:
         return
-    stopped = await controls.read(look.session.connection, look.session.sql)
+    stopped = await controls.read(look.session)
     paused = {row["name"] for row in stopped if row["kind"] == "topic"}
     lines = {row["topic"]: row for row in await topics.lines(look.session)}
     dead: Counter[str] = Counter()
@@ -70,7 +63,6 @@ async def _relays(look: Look) -> AsyncIterator[_Relay]:
 
 
 async def _shut(look: Look, name: str) -> BreakerRow | None:
-    """Return the breaker of the relay's broker, if it is not closed."""
     for row in await breakers.listed(look.session, uses=[f"topic {name}"]):
         if row["mode"] == "open" or (row["mode"] == "auto" and row["state"] != "closed"):
             return row

@@ -1,8 +1,7 @@
 """Remedies for differences between the schema and this release's migrations.
 
-Owns the statements after "run: ", which the schema's owner can run unchanged.
-Known limits: rows of a lost table or column are only in backups; identities, and grants on a table
-that was made again, are not printed.
+The schema's owner can run the statements after "run: " unchanged. Known limit: identities, and
+grants on a table that was made again, are not printed.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,6 @@ _OFF = ("(disabled)", "(as replica)")
 
 
 def remedy(each: Difference, schema: str) -> str:
-    """Return the remedy for a difference. schema: for names of columns and settings."""
     if each.how == "extra" and each.kind != "settings":
         # A table may have rows of value, such as a renamed day of history.
         drop = "" if each.kind == "table" else ", or drop it"
@@ -26,7 +24,7 @@ def remedy(each: Difference, schema: str) -> str:
 
 
 def is_off(each: Difference) -> bool:
-    """Whether it is one of inboxd's triggers that was switched off."""
+    """One of inboxd's triggers was switched off."""
     return (each.kind, each.how) == ("trigger", "changed") and each.found.endswith(_OFF)
 
 

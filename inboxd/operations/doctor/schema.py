@@ -1,7 +1,6 @@
 """Checks the schema's version, its differences from the migrations, and partitions of history.
 
-Owns the checks of group "schema". Known limit: a schema of a newer release is not compared, because
-this release does not know its definition.
+Known limit: this release does not know the definition of a newer schema.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -28,15 +27,14 @@ _VERDICTS = {
 
 
 async def version(look: Look) -> AsyncIterator[Finding]:
-    """Check that this release works with the schema's version."""
-    connection, sql = look.session.connection, look.session.sql
+    session = look.session
     try:
-        await migrations.check(connection, sql)
+        await migrations.check(session)
     except SchemaError as error:
         found, _, remedy = str(error).rpartition("; ")
         yield Finding("version", Verdict.CRITICAL, found or remedy, remedy if found else "")
         return
-    ran = (await migrations.applied(connection, sql)).version
+    ran = (await migrations.applied(session)).version
     newer = ran > migrations.code_version()
     yield Finding(
         "version",
@@ -48,11 +46,11 @@ async def version(look: Look) -> AsyncIterator[Finding]:
 
 
 async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
-    """Check that the migrations of installed plugins ran; a worker does not start without them."""
+    """A worker does not start without the migrations of installed plugins."""
     subject = "plugin migrations"
     try:
         folders = plugin_folders.shipped_by(look.settings.worker.plugins)
-        found = await of_plugins.states(look.session.connection, look.session.sql, folders)
+        found = await of_plugins.states(look.session, folders)
         of_plugins.fits(found)
     except PluginError as error:
         remedy = "correct the plugin's migrations, or uninstall it"
@@ -76,18 +74,17 @@ async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
 
 
 async def drift(look: Look) -> AsyncIterator[Finding]:
-    """Find differences between the schema and the migrations' definitions."""
-    connection, sql = look.session.connection, look.session.sql
-    ran = await migrations.applied(connection, sql)
+    session = look.session
+    ran = await migrations.applied(session)
     if ran.version != migrations.code_version():
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
-    compared, found = await catalogue.differences(connection, sql)
+    compared, found = await catalogue.differences(session)
     # Leave out detached tables: retention drops tables that it detached, and `partitions` reports
     # tables that a person detached.
     detached = {
         row["part"] for row in await look.rows("doctor_departures") if row["state"] == "detached"
-    } | {each.part for each in await store.apart(connection, sql)}
+    } | {each.part for each in await store.apart(session)}
     # A constraint's index would repeat the finding about the constraint.
     constraints = {each.name.partition(" ")[2] for each in found if each.kind == "constraint"}
     found = [
@@ -121,7 +118,7 @@ def _differs(each: Difference, schema: str) -> Finding:
 
 
 async def indexes(look: Look) -> AsyncIterator[Finding]:
-    """Find invalid indexes, which PostgreSQL does not use: their creation was interrupted."""
+    """PostgreSQL does not use an invalid index: its creation was interrupted."""
     found = await look.rows("doctor_indexes")
     if not found:
         yield Finding("indexes", Verdict.OK, "all are valid", figure=0)
@@ -139,10 +136,9 @@ async def indexes(look: Look) -> AsyncIterator[Finding]:
 
 
 async def partitions(look: Look) -> AsyncIterator[Finding]:
-    """Check the partitions of coming days, detaches by hand, and unfinished detaches."""
-    connection, sql = look.session.connection, look.session.sql
-    apart = await store.apart(connection, sql)
-    yield judge_partitions(await store.days_ahead(connection, sql), apart)
+    session = look.session
+    apart = await store.apart(session)
+    yield judge_partitions(await store.days_ahead(session), apart)
     if kept := [each for each in apart if each.ahead < 0]:
         yield Finding(
             "partitions",
@@ -158,7 +154,7 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
 
 
 def _departs(parent: str, part: str, row: Row) -> Finding:
-    """Report a pending detach: it still runs, or it was interrupted."""
+    """A pending detach still runs, or it was interrupted."""
     if row["at_it"] is not None:
         behind = ", ".join(row["behind"]) or "no session any longer"
         return Finding(
@@ -176,7 +172,6 @@ def _departs(parent: str, part: str, row: Row) -> Finding:
 
 
 async def retention(look: Look) -> AsyncIterator[Finding]:
-    """Check that retention drops history at the age of the settings."""
     history = look.settings.history
     keep = {
         "events_history": history.events,
@@ -187,7 +182,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
     if any(keep.values()):  # otherwise nothing can be late
         late = [
             each.age - kept.total_seconds()
-            for each in await store.listed(look.session.connection, look.session.sql)
+            for each in await store.listed(look.session)
             if (kept := keep.get(each.parent)) is not None and each.age > kept.total_seconds()
         ]
     longest = max(late, default=0.0)
@@ -203,7 +198,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
 
 
 def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
-    """Judge the number of coming days with a partition; -1: not even today has one."""
+    """days: coming days with a partition; -1: not even today has one."""
     found = f"partitions for {plural(days, 'day')} ahead" if days >= 0 else "no partition for today"
     if in_the_way := [each for each in apart if each.ahead >= 0]:
         verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL

@@ -1,7 +1,6 @@
 """Checks the server's version, settings, connections, locks and replication slots.
 
-Owns the checks of group "server". Known limit: it reads the settings of a new session of its own
-role; a worker of another role may have other settings.
+Known limit: it reads the settings of its own role; a worker of another role may have others.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +17,6 @@ _OLDEST, _NEWEST = 15, 18
 
 
 async def server(look: Look) -> AsyncIterator[Finding]:
-    """Check the server's version, role, settings and capacity."""
     row = await look.row("doctor_server")
     yield judge_version(row["version"] // 10_000, row["version_text"], row["role"])
     if row["read_only"]:
@@ -96,7 +94,7 @@ def _connections(row: Row) -> Finding:
 
 
 def _history_locks(row: Row) -> Finding:
-    """Judge the share of the server's locks that a read of all history holds while it runs."""
+    """A read of all history holds this share of the server's locks."""
     share = row["locks"] / max(1, row["most"])
     found = (
         f"a read of all {row['days']:,} days of history takes {row['locks']:,} of the "
@@ -139,7 +137,7 @@ async def producers(look: Look) -> AsyncIterator[Finding]:
 
 
 async def slots(look: Look) -> AsyncIterator[Finding]:
-    """Find inactive replication slots, which fill the disk."""
+    """Inactive replication slots fill the disk."""
     rows = await look.rows("doctor_slots")
     if not rows:
         yield Finding("slots", Verdict.OK, "no unread slot", figure=0)

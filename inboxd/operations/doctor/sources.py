@@ -1,7 +1,6 @@
 """Checks whether the sources of the settings can receive, and which webhooks they would lose.
 
-Owns the findings about `[inbound]` of `inboxd doctor` and `inboxd check`. Known limits: it checks
-the settings and files of its command, which may differ from the receiver's; it does not know which
+Known limits: it checks its own settings and files, not the receiver's; it does not know which
 senders retry, so it warns of a loss for each refusal that the settings choose.
 """
 
@@ -20,7 +19,6 @@ _LOST = "and lost if the sender does not retry"
 
 
 async def sources(look: Look) -> AsyncIterator[Finding]:
-    """Check the sources of the settings."""
     for finding in judge_sources(look.settings, datetime.now(UTC)):
         yield finding
 

@@ -1,7 +1,6 @@
 """Checks whether vacuum keeps tables small, and what prevents it; locks and sizes.
 
-Owns the checks of group "tables". Known limit: numbers of rows are PostgreSQL's estimates, which
-lag by seconds.
+Known limit: numbers of rows are PostgreSQL's estimates, which lag by seconds.
 """
 
 from collections.abc import AsyncIterator
@@ -16,7 +15,7 @@ _HOT = ("events", "commands")
 
 
 async def vacuum(look: Look) -> AsyncIterator[Finding]:
-    """Compare dead rows with autovacuum's threshold; report hot tables always, others if not ok."""
+    """Report hot tables always, others if not ok."""
     for row in await look.rows("doctor_tables"):
         finding = _judge_vacuum(look.schema, row)
         if row["name"] in _HOT or finding.verdict is not Verdict.OK:
@@ -42,12 +41,12 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
 
 
 def _weight(row: Row) -> str:
-    """Return a table's size by PostgreSQL's last vacuum or analyze."""
+    """The size is that of PostgreSQL's last vacuum or analyze."""
     return size(row["bytes"]) if row["bytes"] else "size not counted yet"
 
 
 async def oldest_snapshot(look: Look) -> AsyncIterator[Finding]:
-    """Find holders of old snapshots, which keep dead rows; the oldest first."""
+    """Old snapshots keep dead rows; the oldest holder comes first."""
     rows = await look.rows("doctor_snapshots", thresholds.SHOWN)
     findings = [each for row in rows if (each := _judge_holder(row)).verdict is not Verdict.OK]
     for finding in findings:
@@ -70,7 +69,6 @@ def _judge_holder(row: Row) -> Finding:
 
 
 def _holder(row: Row) -> tuple[str, str]:
-    """Describe the holder of a snapshot, and how to end it."""
     name = row["name"]
     application, state = row["application"] or "unnamed", row["state"] or "state unknown"
     of = f" (role {row['role']}, {application}, {state})"
@@ -94,7 +92,6 @@ def _holder(row: Row) -> tuple[str, str]:
 
 
 async def locks(look: Look) -> AsyncIterator[Finding]:
-    """Find sessions that wait for a lock on inboxd's tables, and the sessions that block them."""
     least = thresholds.LOCK_WAIT_SECONDS.notice
     rows = await look.rows("doctor_locks", least, thresholds.SHOWN)
     if not rows:
@@ -135,7 +132,6 @@ async def advisory_locks(look: Look) -> AsyncIterator[Finding]:
 
 
 async def sizes(look: Look) -> AsyncIterator[Finding]:
-    """Report the sizes of history, bodies and dedup keys."""
     for row in await look.rows("doctor_sizes"):
         found = f"about {plural(row['rows'], 'row')}"
         found += f", {_weight(row)}" if row["rows"] else ""

@@ -1,7 +1,4 @@
-"""Checks breakers: open by failures of their targets, or forced by operators.
-
-Owns the checks of breakers, which are in the group "work".
-"""
+"""Checks breakers: open by failures of their targets, or forced by operators."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +11,6 @@ from inboxd.store.breakers import BreakerRow
 
 
 async def breakers(look: Look) -> AsyncIterator[Finding]:
-    """Find breakers that are not closed, or not automatic."""
     known = await store.listed(look.session)
     rows = [row for row in known if (row["mode"], row["state"]) != ("auto", "closed")]
     if not rows:

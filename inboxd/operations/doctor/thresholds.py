@@ -1,7 +1,6 @@
 """The figures from which a finding is a notice, a warning or critical.
 
-Owns every threshold of this package. Known limit: they suit a service that handles rows within
-minutes; with slow queues, read the figures instead.
+They suit a service that handles rows within minutes; with slow queues, read the figures.
 """
 
 from datetime import timedelta

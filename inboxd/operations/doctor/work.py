@@ -1,7 +1,6 @@
 """Checks whether events and commands are handled, and the causes that hold them up.
 
-Owns the checks of group "work". Promises that counts stop at a limit. Known limit: it uses limits
-and rules of queues from the settings of its own command.
+Counts stop at a limit. Known limit: limits and rules of queues come from its own settings.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -22,14 +21,12 @@ from inboxd.store.wakeups import HotTable
 
 
 async def topics(look: Look) -> AsyncIterator[Finding]:
-    """Check the backlog of each topic."""
     async for finding in _backlog(look, "events", "topic"):
         yield finding
 
 
 async def lines(look: Look) -> AsyncIterator[Finding]:
-    """Check the lines of sequential and batch topics."""
-    stopped = await controls.read(look.session.connection, look.session.sql)
+    stopped = await controls.read(look.session)
     paused_ = {row["name"] for row in stopped if row["kind"] == "topic"}
     for row in await store_topics.lines(look.session):
         name, oldest = row["topic"], row["oldest"] or 0.0
@@ -51,7 +48,7 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
     held = [row for row in await store_topics.lines(look.session) if row["kept"]]
     found += [(row["topic"], None, row["kept"], row["kept_for"]) for row in held]
     found.sort(key=lambda each: -each[3])
-    declared = await names.declared(look.session.connection, look.session.sql) or {}
+    declared = await names.declared(look.session) or {}
     for topic, type_, count, oldest in found[: thresholds.SHOWN]:
         more = "+" if count >= listing.COUNTED else ""
         events = f"{count:,}{more} of type {type_}"
@@ -74,7 +71,6 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
 
 
 def _correction(topic: str, type_: str | None, declared: names.Names) -> str:
-    """Suggest a declared name that is similar to an undeclared topic or type."""
     topics_ = {*declared.get("topic", ()), *declared.get("topic of settings", ())}
     for name, known in ((topic, topics_), (type_, declared.get("event type", frozenset()))):
         if name and name not in known and (near := meant(name, known)):
@@ -83,13 +79,12 @@ def _correction(topic: str, type_: str | None, declared: names.Names) -> str:
 
 
 async def lanes(look: Look) -> AsyncIterator[Finding]:
-    """Check the backlog of each queue."""
     async for finding in _backlog(look, "commands", "queue"):
         yield finding
 
 
 async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Finding]:
-    stopped = await controls.read(look.session.connection, look.session.sql)
+    stopped = await controls.read(look.session)
     paused = {(row["kind"], row["name"]) for row in stopped}
     lanes_ = await listing.lanes(look.session, table)
     if not lanes_:
@@ -101,7 +96,7 @@ async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Find
 def _judge_lane(
     kind: str, name: str, rows: Sequence[Mapping[str, Any]], paused: Collection[tuple[str, str]]
 ) -> Finding:
-    """Judge one topic or queue: all its types together, without paused and unhandled types."""
+    """All types count together, without paused and unhandled types."""
     stopped = {row["type"] for row in rows if {(kind, name), ("type", row["type"])} & set(paused)}
     held = stopped | {row["type"] for row in rows if row.get("kept")}
     judged = [row for row in rows if row["type"] not in held]
@@ -122,9 +117,8 @@ def _judge_lane(
 
 
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
-    """Check the numbers of dead letters: in all, and in the last hour."""
-    connection, sql = look.session.connection, look.session.sql
-    hour = await statistics.lately(connection, sql, timedelta(hours=1), apart=("kind",))
+    session = look.session
+    hour = await statistics.lately(session, timedelta(hours=1), apart=("kind",))
     grown = {each.kind: each.outcome("failed") for each in hour.figures}
     tables: tuple[tuple[HotTable, str], ...] = (("events", "event"), ("commands", "command"))
     for table, kind in tables:
@@ -142,9 +136,8 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
 
 
 async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
-    """Find blocked ordering keys of commands."""
-    connection, sql = look.session.connection, look.session.sql
-    found = await queues.blocked(connection, sql, look.settings.all_queues)
+    session = look.session
+    found = await queues.blocked(session, look.settings.all_queues)
     if not found:
         yield Finding("blocked keys", Verdict.OK, "no queue has blocked keys", figure=0)
     for each in found:
@@ -158,8 +151,8 @@ async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
 
 
 async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
-    """Find blocked lines of topics: behind a dead letter, or an event without a handler."""
-    found = await store_lines.count_blocked(look.session.connection, look.session.sql)
+    """A dead letter, or an event without a handler, blocks a line."""
+    found = await store_lines.count_blocked(look.session)
     blocked = [each for each in found if each.held_by != "retry"]
     if not blocked:
         yield Finding("blocked lines", Verdict.OK, "no topic has blocked lines", figure=0)
@@ -201,7 +194,6 @@ async def suspects(look: Look) -> AsyncIterator[Finding]:
 
 
 async def running(look: Look) -> AsyncIterator[Finding]:
-    """Find running commands of workers that do not live, and the command that runs longest."""
     lease = look.settings.worker.lease.total_seconds()
     rows = await look.rows("doctor_running", thresholds.COUNTED, lease)
     lost = [row for row in rows if not row["alive"]]
@@ -233,7 +225,7 @@ async def running(look: Look) -> AsyncIterator[Finding]:
 
 
 async def folds(look: Look) -> AsyncIterator[Finding]:
-    """Check that workers fold the ends of batches' members as fast as these end."""
+    """Workers must fold the ends of members as fast as these end."""
     row = await look.row("doctor_folds", thresholds.COUNTED)
     remedy = "start a worker: each one counts them; if one runs, see its log"
     found = f"{plural(row['rows'], 'end')} not counted yet, the oldest for {span(row['oldest'])}"
@@ -241,14 +233,13 @@ async def folds(look: Look) -> AsyncIterator[Finding]:
 
 
 async def undeclared_schedules(look: Look) -> AsyncIterator[Finding]:
-    """Find schedules that no living worker declares."""
     rows = await schedules.listed(look.session)
     for finding in _undeclared("schedules", rows, "is not sent: no living worker declares it"):
         yield finding
 
 
 async def undeclared_topics(look: Look) -> AsyncIterator[Finding]:
-    """Find topics that no living worker declares: their events stay unhandled."""
+    """The events of an undeclared topic stay unhandled."""
     rows = await look.rows("doctor_topics")
     for finding in _undeclared("topics", rows, "is declared by no living worker"):
         yield finding
@@ -283,7 +274,7 @@ async def intakes(look: Look) -> AsyncIterator[Finding]:
 
 
 async def taken_keys(look: Look) -> AsyncIterator[Finding]:
-    """Find unique keys that are taken for years: further sends with them are duplicates."""
+    """Further sends with a key that is taken for years are duplicates."""
     rows = await look.rows("doctor_taken_keys", thresholds.COUNTED, thresholds.KEY_TAKEN_FOR)
     for row in rows[: thresholds.SHOWN]:
         found = f"{row['unique_key']!r} of type {row['type']} is taken until {row['due']:%Y-%m-%d}"
@@ -296,8 +287,8 @@ async def taken_keys(look: Look) -> AsyncIterator[Finding]:
 
 
 async def paused(look: Look) -> AsyncIterator[Finding]:
-    """List pauses; a long pause may be a forgotten one."""
-    rows = await controls.read(look.session.connection, look.session.sql)
+    """A long pause may be a forgotten one."""
+    rows = await controls.read(look.session)
     if not rows:
         yield Finding("paused", Verdict.OK, "nothing", figure=0)
         return

@@ -1,9 +1,4 @@
-"""The endpoints of one worker, by name, for its deliveries.
-
-Promises that a delivery to an unknown endpoint waits for the next reading of the table, so that a
-new endpoint gets deliveries at once. Known limit: a change takes effect at the next reading of the
-table. *See:* `inboxd.engine.endpoints`, which keeps it current; `delivery`, which uses it.
-"""
+"""The endpoints of one worker; a change applies when the table is read again. *See:* `delivery`."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -39,7 +34,6 @@ class EndpointBook:
         return event.set
 
     def reload(self, rows: Mapping[str, WrittenEndpoint], now: float) -> None:
-        """Apply the rows of the table; `now`: the time of their reading."""
         self._by_name = {
             name: ServedEndpoint(row, now)
             if (known := self._by_name.get(name)) is None
@@ -51,7 +45,7 @@ class EndpointBook:
         self._touched |= {n: each for n, each in self._by_name.items() if each.is_watched(now)}
 
     async def find(self, name: str) -> ServedEndpoint | None:
-        """The endpoint of this name; None if it does not exist. Raises TimeoutError."""
+        """An unknown name waits for the next reading of the table. Raises TimeoutError."""
         found = self._by_name.get(name)
         if found is None:
             event = self._next
@@ -72,7 +66,6 @@ class EndpointBook:
         self._touch(endpoint)
 
     def is_gone(self, endpoint: ServedEndpoint, status: int, reason: str) -> None:
-        """Record a 410, which disables the endpoint: the table is written at once."""
         endpoint.is_gone(status, reason, time.monotonic())
         self._touch(endpoint)
         self._on_news()
@@ -83,7 +76,6 @@ class EndpointBook:
             self._touched[name] = endpoint
 
     def unwritten(self, now: float) -> list[tuple[ServedEndpoint, News]]:
-        """Changes that must be written now."""
         touched = {name: each for name, each in self._touched.items() if each.is_watched(now)}
         self._touched = {n: each for n, each in touched.items() if self._by_name.get(n) is each}
         found = ((each, each.unwritten(now)) for each in self._touched.values())

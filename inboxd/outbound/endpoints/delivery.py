@@ -1,10 +1,9 @@
 """The handler of `webhook.deliver`: sends one message to one endpoint, by Standard Webhooks.
 
-Owns the request, and the consequences of its answer. Promises that each attempt sends the same body
-under the same `webhook-id`, signed by each current secret with the attempt's time; that any answer
-except 2xx is a failure and is retried, also a redirect, which is not followed; and that 410
-disables the endpoint. Known limits: a delivery is repeated if its answer was lost. A number with a
-fraction is sent as a float. *See:* `book`; `inboxd.outbound.client`, which sends.
+Promises: each attempt sends the same body under the same `webhook-id`, signed by each current
+secret with the attempt's time; any answer except 2xx is retried, also a redirect, which is not
+followed; 410 disables the endpoint. Known limits: a delivery is repeated if its answer was lost; a
+number with a fraction is sent as a float. *See:* `book`.
 """
 
 import json
@@ -52,17 +51,13 @@ class DueDelivery:
     data: Any
 
     def body(self) -> bytes:
-        """The signed body: the same bytes at each attempt."""
         content = {"type": self.type, "timestamp": self.timestamp, "data": self.data}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRules:
-    """The settings of requests to endpoints.
-
-    timeout: seconds. most_answer: bytes to read of an answer; keep_answer: characters to keep.
-    """
+    """timeout: seconds. most_answer: bytes to read; keep_answer: characters to keep."""
 
     timeout: float
     most_answer: int
@@ -73,8 +68,6 @@ class DeliveryRules:
 
 
 def declare(handlers: Handlers, how: DeliveryRules) -> None:
-    """Declare the handler of deliveries."""
-
     @handlers.command(DELIVER, timeout=f"{how.timeout + _GRACE_SECONDS:g}s", retry=RETRY)
     async def deliver_webhook(
         delivery: DueDelivery, ctx: CommandContext, client: TargetClient
@@ -106,11 +99,7 @@ async def _find(known: EndpointBook, name: str) -> ServedEndpoint:
 def _request(
     endpoint: ServedEndpoint, delivery: DueDelivery, ctx: CommandContext, how: DeliveryRules
 ) -> TargetRequest:
-    """The request of one attempt.
-
-    Raises SettingsError if no secret can sign it, TargetRefused for http if https is required, and
-    Reject for an invalid id.
-    """
+    """Raises SettingsError (no secret can sign), TargetRefused (not https), Reject (invalid id)."""
     if problem := message_id_problem(delivery.id):
         raise Reject(f"the message id {delivery.id!r:.60} {problem}")
     body = delivery.body()
@@ -132,7 +121,7 @@ def _judged(
     ctx: CommandContext,
     how: DeliveryRules,
 ) -> dict[str, Any]:
-    """The result of a success. Raises Retry for any other answer."""
+    """Raises Retry for any answer except a success."""
     secrets = endpoint.written.secrets
     recorder = Recorder([*secrets, *(_bare(each) for each in secrets)], how.keep_answer)
     if answer.status in _DONE:

@@ -1,10 +1,9 @@
 """The handler of `webhook.emitted`: sends an emitted event as a webhook.
 
-Promises that deliveries are written with the command's settlement, once per endpoint that wants
-events: the message id is the event's id, for which an endpoint gets one delivery. Known limits: the
-endpoints are chosen when this runs, moments after the commit of the event; a number with a fraction
-is sent as a float, as in any webhook. *See:* `migrations/functions/events_emitted.sql`, before it;
-after it `store/emitted.py`, and `migrations/functions/write_webhooks.sql`.
+Promises: deliveries are written with the command's settlement, once per endpoint that wants the
+event, whose id is the message id. Known limits: the endpoints are chosen when this runs, moments
+after the commit of the event; a number with a fraction is sent as a float. *See:*
+`migrations/functions/events_emitted.sql`, before it; `migrations/functions/write_webhooks.sql`.
 """
 
 import json
@@ -47,8 +46,6 @@ class FactToTell:
 
 
 def declare(handlers: Handlers) -> None:
-    """Declare the handler of emitted events."""
-
     @handlers.command(EMITTED, queue=EMITTED_QUEUE)
     async def tell_endpoints(fact: FactToTell, ctx: CommandContext) -> None:
         """Send an emitted event to each endpoint that wants events of its type."""

@@ -1,11 +1,9 @@
 """One endpoint in one worker: its URL, its signatures, and the results of its deliveries.
 
-Decides when an endpoint is recorded as failing or recovered, and when it is disabled. Promises that
-only answers of its present URL count; that a success in any worker ends earlier failures, in any
-order of writes; and that a change applies here at once and is `unwritten` until the table has it.
-Known limit: a failure is recorded only after some seconds without a success here, so an endpoint
-that alternates between failure and success does not count as failing. *See:* `book`, which has all
-endpoints; `inboxd.engine.endpoints`, which writes and reads the table.
+Promises: only answers of its present URL count; a success in any worker ends earlier failures, in
+any order of writes; a change applies here at once and is `unwritten` until the table has it. Known
+limit: a failure is recorded only after some seconds without a success here, so an endpoint that
+alternates between failure and success does not count as failing. *See:* `book`.
 """
 
 from collections import Counter
@@ -33,7 +31,6 @@ class ServedEndpoint:
     """One endpoint; callers pass all times, in seconds of a monotonic clock."""
 
     def __init__(self, written: WrittenEndpoint, now: float) -> None:
-        """`written`: its row in the table; `now`: the time of its reading."""
         self.written = written
         # The reason why requests cannot be signed, if there is one.
         self.trouble = ""
@@ -62,14 +59,10 @@ class ServedEndpoint:
 
     @property
     def is_open(self) -> bool:
-        """Whether workers may claim its deliveries."""
         return self.written.enabled and not self._gone
 
     def learn(self, written: WrittenEndpoint, now: float) -> "ServedEndpoint":
-        """Apply a new row; returns this endpoint, or a new one if the URL has changed.
-
-        now: the time of its reading.
-        """
+        """Apply a new row; returns this endpoint, or a new one if the URL has changed."""
         if written.url != self.written.url:
             other = ServedEndpoint(written, now)
             other._counts = self._counts
@@ -91,7 +84,7 @@ class ServedEndpoint:
     # ------------------------------------------------------------------------------- deliveries
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
-        """The headers that prove inboxd as the sender of a body. Raises SettingsError."""
+        """Raises SettingsError if no secret can sign."""
         if self._signer is None:
             raise SettingsError(self.trouble)
         return self._signer.sign(body, message_id, now)
@@ -110,12 +103,10 @@ class ServedEndpoint:
             self._first_failure = now
 
     def is_gone(self, status: int, reason: str, now: float) -> None:
-        """Record a 410: the endpoint wants no more deliveries."""
         self.failed(status, reason, now)
         self._gone = True
 
     def counts(self) -> list[tuple[Ending, int]]:
-        """Ended deliveries by outcome, since the last call."""
         found = [(ending, self._counts[ending]) for ending in ENDINGS]
         self._counts.clear()
         return found
@@ -123,7 +114,6 @@ class ServedEndpoint:
     # -------------------------------------------------------------------- changes to the table
 
     def unwritten(self, now: float) -> News | None:
-        """The change that must be written now."""
         after = self.written.disable_after
         news: News | None = None
         if not self.written.enabled:
@@ -144,16 +134,13 @@ class ServedEndpoint:
 
     @property
     def is_noted(self) -> bool:
-        """Whether the table has the last success of this worker."""
         return self._last_success <= self._noted_success
 
     @property
     def last_success(self) -> float:
-        """The time of the last success in this worker."""
         return self._last_success
 
     def noted(self, at: float) -> None:
-        """Record that the table has a success of that time."""
         self._noted_success = max(self._noted_success, at)
 
     def is_watched(self, now: float) -> bool:
@@ -162,7 +149,6 @@ class ServedEndpoint:
         return waits or self.unwritten(now) is not None
 
     def wrote(self, news: News, now: float) -> None:
-        """Record that this worker has written a change."""
         if news in ("succeeded", "recovered"):
             self._noted = now
         elif news == "failing" and self._first_failure is not None:

@@ -11,7 +11,6 @@ from inboxd.errors import BrokerUnavailable
 from inboxd.inbound.commits import commit_nothing
 from inboxd.inbound.messages import storing
 from inboxd.store.pools import Pool
-from inboxd.store.statements import Statements
 from tests.inbound.messages.conftest import Run
 from tests.support import Database, eventually
 from tests.support.locks import lock_awaited
@@ -194,11 +193,11 @@ async def test_a_slow_database_makes_no_dead_letters(
     """Two writes are late; after the first one the database commits nothing."""
     asked: list[float] = []
 
-    async def commit(pool: Pool, sql: Statements, within: float) -> None:
+    async def commit(pool: Pool, within: float) -> None:
         asked.append(within)
         if len(asked) == 1:
             raise TimeoutError
-        await commit_nothing(pool, sql, within)
+        await commit_nothing(pool, within)
 
     monkeypatch.setattr(storing, "commit_nothing", commit)
     await database.execute(

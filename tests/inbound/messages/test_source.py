@@ -15,7 +15,7 @@ from inboxd.store.session import Session
 from tests.inbound.messages.conftest import Run
 from tests.support import Database, eventually
 from tests.support.memory_broker import MemoryBroker
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -42,8 +42,8 @@ async def _count(database: Database) -> int:
 
 @asynccontextmanager
 async def _operator(database: Database) -> AsyncIterator[Session]:
-    async with daemon_session(database) as connection:
-        yield Session(connection, SQL)
+    async with daemon_session(database) as session:
+        yield session
 
 
 @asynccontextmanager

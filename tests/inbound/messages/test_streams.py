@@ -17,7 +17,7 @@ from inboxd.model.message import ReceivedMessage
 from inboxd.store.pools import Pool
 from tests.support import Database
 from tests.support.messages import STREAM, received
-from tests.support.rows import SQL, daemon_pool
+from tests.support.rows import daemon_pool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -29,7 +29,7 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
 
 
 def _streams(pool: Pool, *, grouped: bool) -> OpenedStreams:
-    return OpenedStreams(pool, SQL, "source", "oldest", uuid4(), grouped=grouped)
+    return OpenedStreams(pool, "source", "oldest", uuid4(), grouped=grouped)
 
 
 def _message(position: int | None) -> ReceivedMessage:

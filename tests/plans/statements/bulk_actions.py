@@ -6,11 +6,10 @@ from typing import Any
 
 from inboxd.store import bulk_actions, operations, purging
 from inboxd.store.bulk_actions import ActionProgress, OrderedAction
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from tests.plans.filling import Known
-from tests.plans.statements.case import AGE, SQL, Case, operator
+from tests.plans.statements.case import AGE, Case
 
 _LAST = 10**9
 _FAILED = operations.Match(["failed"])
@@ -44,9 +43,8 @@ async def _ordered(session: Session) -> Any:
     return await bulk_actions.claim(session)
 
 
-async def _worked_off(connection: Connection, known: Known) -> object:
+async def _worked_off(session: Session, known: Known) -> object:
     del known
-    session = Session(connection, SQL)
     row = await _ordered(session)
     await bulk_actions.advance(session, row, ActionProgress(status="running", above=7, passed=[3]))
     await bulk_actions.until_next(session)
@@ -54,9 +52,8 @@ async def _worked_off(connection: Connection, known: Known) -> object:
     return await bulk_actions.fail(session, row["id"], "why")
 
 
-async def _controlled(connection: Connection, known: Known) -> object:
+async def _controlled(session: Session, known: Known) -> object:
     del known
-    session = Session(connection, SQL)
     id_ = (await _ordered(session))["id"]
     await bulk_actions.count_open(session, "me")
     await bulk_actions.hold(session, id_)
@@ -70,7 +67,7 @@ async def _controlled(connection: Connection, known: Known) -> object:
 
 
 def _ahead(table: HotTable, match: operations.Match = _WAITING) -> Case:
-    return operator(lambda s, k: bulk_actions.ahead(s, table, match, 0, _LAST, 10, 20))
+    return lambda s, k: bulk_actions.ahead(s, table, match, 0, _LAST, 10, 20)
 
 
 def _dead(table: HotTable, **of: Any) -> Case:
@@ -81,19 +78,19 @@ def _dead(table: HotTable, **of: Any) -> Case:
         await session.execute("wait_briefly")
         return await bulk_actions.ahead(session, table, match, 0, _LAST, 10, 100)
 
-    return operator(lambda s, k: look(s))
+    return lambda s, k: look(s)
 
 
 def _last(table: HotTable) -> Case:
-    return operator(lambda s, k: bulk_actions.last_id(s, table))
+    return lambda s, k: bulk_actions.last_id(s, table)
 
 
 def _canary(table: HotTable) -> Case:
-    return operator(lambda s, k: bulk_actions.canary_statuses(s, table, k.of(f"{table} dead")))
+    return lambda s, k: bulk_actions.canary_statuses(s, table, k.of(f"{table} dead"))
 
 
 def _tried(table: HotTable) -> Case:
-    return operator(lambda s, k: bulk_actions.try_rows(s, table, [*k.of(f"{table} dead"), _LAST]))
+    return lambda s, k: bulk_actions.try_rows(s, table, [*k.of(f"{table} dead"), _LAST])
 
 
 def _still(table: HotTable) -> Case:
@@ -102,7 +99,7 @@ def _still(table: HotTable) -> Case:
         match = operations.Match(["failed"], error="x", fingerprint="f", until=_EVER, by="done")
         return await operations.still_matching(session, table, match, held)
 
-    return operator(lambda s, k: look(s, k.of(f"{table} dead")))
+    return lambda s, k: look(s, k.of(f"{table} dead"))
 
 
 OF_ACTIONS: dict[str, tuple[Case, tuple[str, ...]]] = {
@@ -134,7 +131,7 @@ OF_ACTIONS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "canary_events": (_canary("events"), ("events_pkey",)),
     "canary_commands": (_canary("commands"), ("commands_pkey",)),
     "purge_actions": (
-        lambda connection, known: purging.remove(connection, SQL, "actions", AGE, 10),
+        lambda connection, known: purging.remove(connection, "actions", AGE, 10),
         (),
     ),
 }

@@ -9,7 +9,6 @@ import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 from tests.plans.filling import Known
@@ -37,23 +36,19 @@ class Asked(Statements):
 SQL = Asked()
 
 
-Case = Callable[[Connection, Known], Awaitable[object]]
+Case = Callable[[Session, Known], Awaitable[object]]
 
 
 def run(name: str, *arguments: Callable[[Known], object] | object) -> Case:
     """A case that runs a named statement; arguments made of rows are functions of them."""
-    return lambda connection, known: connection.fetch(
-        SQL[name], *(each(known) if callable(each) else each for each in arguments)
+    return lambda session, known: session.fetch(
+        name, *(each(known) if callable(each) else each for each in arguments)
     )
 
 
-def operator(work: Callable[[Session, Known], Awaitable[object]]) -> Case:
-    return lambda connection, known: work(Session(connection, SQL), known)
-
-
-async def endpoint(connection: Connection) -> None:
+async def endpoint(session: Session) -> None:
     """Add an endpoint that gets all webhooks."""
-    await connection.execute(
+    await session.connection.execute(
         "insert into inboxd.endpoints (name, url, types, secrets)"
         """ values ('one', 'https://one.example', '{*}', '[{"secret": "s"}]')"""
     )

@@ -3,7 +3,7 @@
 from inboxd.store import operations
 from inboxd.store.session import Session
 from tests.plans.filling import Known
-from tests.plans.statements.case import Case, operator
+from tests.plans.statements.case import Case
 
 
 async def _edited(session: Session, known: Known) -> None:
@@ -23,8 +23,8 @@ async def _archived(session: Session, known: Known) -> None:
 
 EDITS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "keep_archived, forget_archived, remove_archived": (
-        operator(_archived),
+        _archived,
         ("commands_failures", "events_failures"),
     ),
-    "edited_command, edit_payload": (operator(_edited), ("commands_pkey",)),
+    "edited_command, edit_payload": (_edited, ("commands_pkey",)),
 }

@@ -10,7 +10,7 @@ from inboxd.store import endpoints, finding
 from inboxd.store.finding import Filter, Index, Looked, Turn
 from inboxd.store.session import Session
 from tests.plans.filling import Known
-from tests.plans.statements.case import Case, operator
+from tests.plans.statements.case import Case
 
 _TOP = 2**63 - 1
 _EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
@@ -48,7 +48,7 @@ def _case(work: Callable[[Session], Awaitable[object]]) -> Case:
         await finding.plan_looks(session, walk=True)
         return await work(session)
 
-    return operator(look)
+    return look
 
 
 def _turn(table: Table, wanted: Filter = _NOTHING, below: int = _TOP) -> Turn:
@@ -106,20 +106,20 @@ FINDING = {
         ("events_pkey", "commands_children", "commands_running"),
     ),
     "commands_of_events": (
-        operator(lambda s, k: finding.commands_of(s, _events(k), 11, timedelta(days=1))),
+        lambda s, k: finding.commands_of(s, _events(k), 11, timedelta(days=1)),
         ("commands_children", "commands_running", "batches_causation"),
     ),
     "rows_of_key": (
-        operator(lambda s, _: finding.of_key(s, "k7", *_LANES, 20)),
+        lambda s, _: finding.of_key(s, "k7", *_LANES, 20),
         ("events_lines", "commands_line", "commands_holding", "commands_unique_key"),
     ),
     "correlated": (
-        operator(lambda s, _: finding.correlated(s, "none", 20, 20, _DAY[0])),
+        lambda s, _: finding.correlated(s, "none", 20, 20, _DAY[0]),
         ("events_pkey", "commands_pkey"),
     ),
     "found_deliveries": (
         _case(lambda s: endpoints.found_deliveries(s, "commands", [(1, None), (3, _TODAY)])),
         ("commands_pkey",),
     ),
-    "begin_looks": (operator(lambda s, _: finding.begin_looks(s, "events", "type")), ()),
+    "begin_looks": (lambda s, _: finding.begin_looks(s, "events", "type"), ()),
 }

@@ -3,23 +3,23 @@
 from inboxd.store import (
     commands,
 )
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.store.settlements import Settlement
 from tests.plans.filling import WORKER, Known
-from tests.plans.statements.case import SQL, Case
+from tests.plans.statements.case import Case
 
 
 def _settle_one(result: str | None) -> Case:
     """Claim a command and settle it as its own transaction does."""
 
-    async def case(session: Connection, _: Known) -> None:
-        row = await session.fetchval(
+    async def case(session: Session, _: Known) -> None:
+        row = await session.connection.fetchval(
             "insert into inboxd.commands (queue, type, status, worker_id, fence)"
             " values ('q', 'held', 'running', $1, 1) returning id",
             WORKER,
         )
         ended = Settlement(row, 1, "succeeded", 0.1, result)
-        await commands.settle_own(session, SQL, WORKER, ended, "SELECT")
+        await commands.settle_own(session, WORKER, ended, "SELECT")
 
     return case
 

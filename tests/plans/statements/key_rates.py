@@ -4,21 +4,21 @@
 from datetime import UTC, datetime
 
 from inboxd.store import key_rates, purging
-from tests.plans.statements.case import AGE, SQL, Case
+from tests.plans.statements.case import AGE, Case
 
 _NOW = datetime.now(UTC)
 
 KEY_RATES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "take_key_turn": (
-        lambda c, k: key_rates.take(c, SQL, "keyed", "k7", 1.0),
+        lambda c, k: key_rates.take(c, "keyed", "k7", 1.0),
         ("key_rates_pkey",),
     ),
     "give_back_key_turn": (
-        lambda c, k: key_rates.give_back(c, SQL, "keyed", "k7", _NOW),
+        lambda c, k: key_rates.give_back(c, "keyed", "k7", _NOW),
         ("key_rates_pkey",),
     ),
     "purge_key_rates": (
-        lambda c, k: purging.remove(c, SQL, "key_rates", AGE, 10),
+        lambda c, k: purging.remove(c, "key_rates", AGE, 10),
         ("key_rates_next_at",),
     ),
 }

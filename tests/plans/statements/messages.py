@@ -5,23 +5,23 @@ from inboxd.model.lineage import uuid7
 from inboxd.model.receipt import ReceivedEvent
 from inboxd.store import leases, message_readers, topics
 from inboxd.store import stream_positions as store
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.store.stream_positions import OpenedStream
 from tests.plans.filling import WORKER, Known
-from tests.plans.statements.case import SQL, Case, operator
+from tests.plans.statements.case import Case
 from tests.support.messages import received
 
 _STREAM = ("stream_positions_pkey",)
 
 
-async def _open(session: Connection) -> OpenedStream:
-    return await store.open_stream(session, SQL, "big", "7", WORKER)
+async def _open(session: Session) -> OpenedStream:
+    return await store.open_stream(session, "big", "7", WORKER)
 
 
 def _store(*indexes: str, own: bool = False, **event: str) -> tuple[Case, tuple[str, ...]]:
     """Store a page; own: messages carry their senders' ids."""
 
-    async def case(session: Connection, _: Known) -> None:
+    async def case(session: Session, _: Known) -> None:
         opened = await _open(session)
         page = [
             received((opened.position or 0) + n, ReceivedEvent(uuid7(), "few", "{}", **event))
@@ -30,33 +30,33 @@ def _store(*indexes: str, own: bool = False, **event: str) -> tuple[Case, tuple[
         for message in page:
             message.stream = opened.stream
             message.other_id = uuid7() if own else None
-        await store.store(session, SQL, "big", page, [opened])
+        await store.store(session, "big", page, [opened])
 
     return case, (*_STREAM, *indexes)
 
 
-async def _begin(session: Connection, _: Known) -> None:
-    opened = await store.open_stream(session, SQL, "big", "new", WORKER)
-    await store.begin(session, SQL, "big", opened, 7, "i")
+async def _begin(session: Session, _: Known) -> None:
+    opened = await store.open_stream(session, "big", "new", WORKER)
+    await store.begin(session, "big", opened, 7, "i")
 
 
-async def _moved(session: Connection, _: Known) -> None:
-    await store.moved(session, SQL, "big", [await _open(session)])
+async def _moved(session: Session, _: Known) -> None:
+    await store.moved(session, "big", [await _open(session)])
 
 
-async def _show(session: Connection, _: Known) -> None:
+async def _show(session: Session, _: Known) -> None:
     await message_readers.show(
-        session, SQL, "big", WORKER, broker="nats", state="reading", trouble=None, lag=7
+        session, "big", WORKER, broker="nats", state="reading", trouble=None, lag=7
     )
 
 
 MESSAGES: dict[str, tuple[Case, tuple[str, ...]]] = {
-    "make_lease": (lambda s, k: leases.make(s, SQL, "source big"), ()),
+    "make_lease": (lambda s, k: leases.make(s, "source big"), ()),
     "show_reader": (_show, ()),
-    "leave_reader": (lambda s, k: message_readers.leave(s, SQL, WORKER), ()),
-    "forget_readers": (lambda s, k: message_readers.forget(s, SQL), ()),
+    "leave_reader": (lambda s, k: message_readers.leave(s, WORKER), ()),
+    "forget_readers": (lambda s, k: message_readers.forget(s), ()),
     "topics_of_types": (
-        lambda s, k: topics.of_types(s, SQL, ["few", "big"]),
+        lambda s, k: topics.of_types(s, ["few", "big"]),
         ("subscriptions_pkey",),
     ),
     "open_stream": (lambda s, k: _open(s), ()),
@@ -69,14 +69,14 @@ MESSAGES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "store_messages, known": _store("dedup_pkey", "events_event_id", dedup_key="7"),
 }
 STREAMS: dict[str, tuple[Case, tuple[str, ...]]] = {
-    "list_streams": (operator(lambda s, k: store.listed(s, limit=10)), ()),
+    "list_streams": (lambda s, k: store.listed(s, limit=10), ()),
     "events_there": (
-        operator(lambda s, k: store.there(s, [uuid7() for _ in range(100)])),
+        lambda s, k: store.there(s, [uuid7() for _ in range(100)]),
         ("events_event_id",),
     ),
-    "list_readers": (operator(lambda s, k: message_readers.listed(s)), ()),
+    "list_readers": (lambda s, k: message_readers.listed(s), ()),
     "reset_stream": (
-        operator(lambda s, k: store.reset(s, "big", "7", position=None, begins="oldest")),
+        lambda s, k: store.reset(s, "big", "7", position=None, begins="oldest"),
         _STREAM,
     ),
 }

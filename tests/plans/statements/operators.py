@@ -32,7 +32,7 @@ from inboxd.store import (
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from tests.plans.filling import WORKER, Known
-from tests.plans.statements.case import SQL, Case, operator, run
+from tests.plans.statements.case import Case, run
 
 
 def _flow(known: Known) -> int:
@@ -49,7 +49,7 @@ def _step(known: Known) -> UUID:
 
 def _match(statuses: Sequence[str], **of: Any) -> Case:
     match = operations.Match(statuses, **of)
-    return operator(lambda s, k: operations.matching(s, "commands", match, 0, 10**9, 10))
+    return lambda s, k: operations.matching(s, "commands", match, 0, 10**9, 10)
 
 
 _CANCEL = ("pending", "waiting", "running")
@@ -107,139 +107,119 @@ async def _markers(session: Session, known: Known) -> object:
 
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "list_markers": (
-        operator(_markers),
+        _markers,
         ("audit_at", "breaker_changes_at", "workers_started"),
     ),
-    "list_breakers": (operator(lambda s, k: breakers.listed(s, uses=["command test.noop"])), ()),
+    "list_breakers": (lambda s, k: breakers.listed(s, uses=["command test.noop"]), ()),
     "force_breaker": (
-        operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None, None)),
+        lambda s, k: breakers.force(s, "brevo", "open", "me", None, None),
         ("breakers_pkey",),
     ),
-    "list_endpoints": (operator(lambda s, k: endpoints.listed(s)), ()),
+    "list_endpoints": (lambda s, k: endpoints.listed(s), ()),
     "are_deliveries": (
-        operator(lambda s, k: endpoints.are_of(s, "one", k.of("commands held"))),
+        lambda s, k: endpoints.are_of(s, "one", k.of("commands held")),
         ("commands_pkey",),
     ),
     "resend_deliveries": (
-        operator(lambda s, k: endpoints.resend(s, k.of("commands held"), "me", None)),
+        lambda s, k: endpoints.resend(s, k.of("commands held"), "me", None),
         (),
     ),
     "blocked_lines": (
-        operator(lambda s, k: lines.blocked(s, None, 10)),
+        lambda s, k: lines.blocked(s, None, 10),
         ("events_blocking", "events_heads", "events_lines"),
     ),
     "hold_buckets_of": (
-        lambda c, k: c.execute(SQL["hold_buckets_of"], k.of("events turn"), []),
+        lambda c, k: c.execute("hold_buckets_of", k.of("events turn"), []),
         ("events_pkey",),
     ),
     "lock_events": (
-        operator(lambda s, k: operations.lock(s, "events", k.of("events dead"), [k.one("events")])),
+        lambda s, k: operations.lock(s, "events", k.of("events dead"), [k.one("events")]),
         ("events_pkey", "events_event_id"),
     ),
     "lock_commands": (
-        operator(
-            lambda s, k: operations.lock(s, "commands", k.of("commands dead"), [k.one("commands")])
-        ),
+        lambda s, k: operations.lock(s, "commands", k.of("commands dead"), [k.one("commands")]),
         ("commands_pkey", "commands_command_id"),
     ),
     "hold_ending": (
-        operator(
-            lambda s, k: operations.lock(
-                s, "commands", k.of("commands dead"), [k.one("commands")], ending=True
-            )
+        lambda s, k: operations.lock(
+            s, "commands", k.of("commands dead"), [k.one("commands")], ending=True
         ),
         ("commands_pkey", "commands_command_id"),
     ),
     "settled_events": (
-        operator(
-            lambda s, k: operations.settled(s, "events", [1000000007], [k.one("events_history")])
-        ),
+        lambda s, k: operations.settled(s, "events", [1000000007], [k.one("events_history")]),
         (),
     ),
     "settled_commands": (
-        operator(
-            lambda s, k: operations.settled(
-                s, "commands", [1000000007], [k.one("commands_history")]
-            )
-        ),
+        lambda s, k: operations.settled(s, "commands", [1000000007], [k.one("commands_history")]),
         (),
     ),
     "list_labels": (
-        operator(lambda s, k: labels.declared(s)),
+        lambda s, k: labels.declared(s),
         (),
     ),
     "declared_rules": (
-        operator(lambda s, k: listing.rules_and_secrets(s, "command", "plan.claim")),
+        lambda s, k: listing.rules_and_secrets(s, "command", "plan.claim"),
         (),
     ),
     "secret_keys": (
-        operator(lambda s, k: listing.secret_keys(s, "command")),
+        lambda s, k: listing.secret_keys(s, "command"),
         (),
     ),
     "bound_statements": (run("bound_statements", lambda k: "1s"), ()),
     "replay_events": (
-        operator(
-            lambda s, k: operations.replay_in_place(s, "events", k.of("events dead"), "me", None)
-        ),
+        lambda s, k: operations.replay_in_place(s, "events", k.of("events dead"), "me", None),
         (),
     ),
     "replay_commands": (
-        operator(lambda s, k: operations.replay_as_new(s, k.of("commands dead"), "me", None)),
+        lambda s, k: operations.replay_as_new(s, k.of("commands dead"), "me", None),
         (),
     ),
     "replace_payload": (
-        operator(lambda s, k: operations.replace_payload(s, k.of("commands dead")[0], "{}")),
+        lambda s, k: operations.replace_payload(s, k.of("commands dead")[0], "{}"),
         (),
     ),
     "payload_text": (
-        operator(lambda s, k: payloads.of_command(s, k.of("commands dead")[0], 1000)),
+        lambda s, k: payloads.of_command(s, k.of("commands dead")[0], 1000),
         ("commands_pkey",),
     ),
-    "json_as_stored": (operator(lambda s, k: payloads.as_stored(s, "{}", 1000)), ()),
+    "json_as_stored": (lambda s, k: payloads.as_stored(s, "{}", 1000), ()),
     "consequences": (
-        operator(lambda s, k: operations.consequences(s, k.of("commands dead"))),
+        lambda s, k: operations.consequences(s, k.of("commands dead")),
         ("commands_pkey", "batches_pkey", "commands_unique_key"),
     ),
     "count_consequences": (
-        operator(
-            lambda s, k: operations.count_consequences(s, k.of("commands dead"), 1000, ["q"], [])
-        ),
+        lambda s, k: operations.count_consequences(s, k.of("commands dead"), 1000, ["q"], []),
         ("commands_pkey", "dependencies_needs", "commands_line"),
     ),
     "count_line_of_events": (
-        operator(lambda s, k: operations.count_line_of_events(s, k.of("events dead"), 1000)),
+        lambda s, k: operations.count_line_of_events(s, k.of("events dead"), 1000),
         ("events_pkey", "events_lines"),
     ),
-    "ability": (operator(lambda s, k: operations.ability(s)), ()),
-    "lacking_rights": (operator(lambda s, k: rights.lacking(s, RIGHTS["run"])), ()),
-    "hold_schedule": (operator(lambda s, k: schedules.hold(s, "hourly")), ()),
-    "add_schedule": (operator(lambda s, k: schedules.add(s, _ADDED)), ()),
+    "ability": (lambda s, k: operations.ability(s), ()),
+    "lacking_rights": (lambda s, k: rights.lacking(s, RIGHTS["run"]), ()),
+    "hold_schedule": (lambda s, k: schedules.hold(s, "hourly"), ()),
+    "add_schedule": (lambda s, k: schedules.add(s, _ADDED), ()),
     "change_schedule": (
-        operator(lambda s, k: s.execute("change_schedule", 1, *_CHANGED, _TODAY)),
+        lambda s, k: s.execute("change_schedule", 1, *_CHANGED, _TODAY),
         ("schedules_pkey",),
     ),
     "remove_schedule": (run("remove_schedule", 1), ("schedules_pkey",)),
     "hold_unique_keys, replay_commands_in_place": (
-        operator(
-            lambda s, k: operations.replay_in_place(
-                s, "commands", k.of("commands dead"), "me", None
-            )
-        ),
+        lambda s, k: operations.replay_in_place(s, "commands", k.of("commands dead"), "me", None),
         (),
     ),
     "dismiss_commands": (
-        operator(lambda s, k: operations.dismiss(s, "commands", k.of("commands dead"))),
+        lambda s, k: operations.dismiss(s, "commands", k.of("commands dead")),
         (),
     ),
     "dismiss_events": (
-        operator(lambda s, k: operations.dismiss(s, "events", k.of("events dead"))),
+        lambda s, k: operations.dismiss(s, "events", k.of("events dead")),
         (),
     ),
     "match_commands": (
-        operator(
-            lambda s, k: operations.matching(
-                s, "commands", operations.Match(["pending"]), 0, 10**9, 10
-            )
+        lambda s, k: operations.matching(
+            s, "commands", operations.Match(["pending"]), 0, 10**9, 10
         ),
         ("commands_pkey",),
     ),
@@ -255,166 +235,146 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_failures",),
     ),
     "match_events to replay": (
-        operator(
-            lambda s, k: operations.matching(
-                s, "events", operations.Match(["failed"]), 0, 10**9, 10
-            )
-        ),
+        lambda s, k: operations.matching(s, "events", operations.Match(["failed"]), 0, 10**9, 10),
         ("events_failed",),
     ),
     "failures_commands": (
-        operator(lambda s, k: operations.failures(s, "commands", None, 100, 50, 200)),
+        lambda s, k: operations.failures(s, "commands", None, 100, 50, 200),
         ("commands_failures",),
     ),
     "failures_events": (
-        operator(lambda s, k: operations.failures(s, "events", None, 100, 50, 200)),
+        lambda s, k: operations.failures(s, "events", None, 100, 50, 200),
         ("events_failures",),
     ),
     "groups_from": (
-        operator(lambda s, k: operations.groups_from(s, "f")),
+        lambda s, k: operations.groups_from(s, "f"),
         ("commands_failures", "events_failures"),
     ),
     "dead_copies": (
-        operator(lambda s, k: producing.dead_copies(s, k.one("events"))),
+        lambda s, k: producing.dead_copies(s, k.one("events")),
         ("events_event_id",),
     ),
     "cancel_commands": (
-        operator(lambda s, k: operations.cancel(s, k.of("commands few"))),
+        lambda s, k: operations.cancel(s, k.of("commands few")),
         ("commands_pkey",),
     ),
     "request_cancel": (
-        operator(lambda s, k: operations.request_cancel(s, k.of("commands held"))),
+        lambda s, k: operations.request_cancel(s, k.of("commands held")),
         (),
     ),
     "reschedule_events": (
-        operator(
-            lambda s, k: operations.reschedule(s, "events", k.of("events big"), datetime.now(UTC))
-        ),
+        lambda s, k: operations.reschedule(s, "events", k.of("events big"), datetime.now(UTC)),
         ("events_pkey",),
     ),
     "reschedule_commands": (
-        operator(
-            lambda s, k: operations.reschedule(
-                s, "commands", k.of("commands few"), datetime.now(UTC)
-            )
-        ),
+        lambda s, k: operations.reschedule(s, "commands", k.of("commands few"), datetime.now(UTC)),
         ("commands_pkey",),
     ),
     "reprioritize_commands": (
-        operator(lambda s, k: operations.reprioritize(s, k.of("commands few"), 3)),
+        lambda s, k: operations.reprioritize(s, k.of("commands few"), 3),
         ("commands_pkey",),
     ),
     "count_waiting": (
-        operator(
-            lambda s, k: s.connection.fetch(
-                SQL["count_waiting"], ["lines", "heads", "chunked", "fresh"], "turn", 20
-            )
-        ),
+        lambda s, k: s.fetch("count_waiting", ["lines", "heads", "chunked", "fresh"], "turn", 20),
         ("events_arrived", "events_lines"),
     ),
     "count_suspects": (
-        operator(lambda s, k: suspects.count(s, 100)),
+        lambda s, k: suspects.count(s, 100),
         ("commands_suspect_groups",),
     ),
     "group_of_suspect": (
-        operator(lambda s, k: suspects.others(s, WORKER, 1)),
+        lambda s, k: suspects.others(s, WORKER, 1),
         ("commands_suspect_groups",),
     ),
     "status_progress": (
-        operator(lambda s, k: listing.progress(s, 50)),
+        lambda s, k: listing.progress(s, 50),
         ("commands_running",),
     ),
     "show_events": (
-        operator(lambda s, k: listing.one(s, "events", k.one("events_history"), payload=True)),
+        lambda s, k: listing.one(s, "events", k.one("events_history"), payload=True),
         ("events_event_id",),
     ),
     "show_commands": (
-        operator(lambda s, k: listing.one(s, "commands", k.one("commands_history"), payload=True)),
+        lambda s, k: listing.one(s, "commands", k.one("commands_history"), payload=True),
         ("commands_command_id",),
     ),
     "rehearsed_event": (
-        operator(lambda s, k: rehearsal.find(s, "event", k.one("events_history"))),
+        lambda s, k: rehearsal.find(s, "event", k.one("events_history")),
         ("events_event_id",),
     ),
     "rehearsed_command": (
-        operator(lambda s, k: rehearsal.find(s, "command", k.one("commands_history"))),
+        lambda s, k: rehearsal.find(s, "command", k.one("commands_history")),
         ("commands_command_id",),
     ),
     "written_events": (
-        operator(lambda s, k: s.connection.fetch(SQL["written_events"], [k.one("events")])),
+        lambda s, k: s.fetch("written_events", [k.one("events")]),
         ("events_event_id",),
     ),
     "written_commands": (
-        operator(lambda s, k: s.connection.fetch(SQL["written_commands"], [k.one("commands")])),
+        lambda s, k: s.fetch("written_commands", [k.one("commands")]),
         ("commands_command_id",),
     ),
     "lanes_events": (
-        operator(lambda s, k: s.connection.fetch(SQL["lanes_events"], 100, 100)),
+        lambda s, k: s.fetch("lanes_events", 100, 100),
         ("events_lane", "events_failed"),
     ),
     "lanes_commands": (
-        operator(lambda s, k: s.connection.fetch(SQL["lanes_commands"], 100, 100)),
+        lambda s, k: s.fetch("lanes_commands", 100, 100),
         (
             *("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
             *("commands_arrived", "commands_again", "commands_unmet"),
         ),
     ),
     "count_keys": (
-        operator(lambda s, k: s.connection.fetch(SQL["count_keys"], 100)),
+        lambda s, k: s.fetch("count_keys", 100),
         ("commands_line",),
     ),
     "blocked_keys": (
-        operator(lambda s, k: queues.blocked_keys(s, "keyed", Queue(), 20)),
+        lambda s, k: queues.blocked_keys(s, "keyed", Queue(), 20),
         ("commands_again", "commands_line", "commands_pkey"),
     ),
-    "story_find": (operator(lambda s, k: story.find(s, k.one("commands"))), ()),
+    "story_find": (lambda s, k: story.find(s, k.one("commands")), ()),
     "story_member": (
-        operator(lambda s, k: story.member(s, "command", k.of("commands big")[0], *_DAY)),
+        lambda s, k: story.member(s, "command", k.of("commands big")[0], *_DAY),
         ("commands_pkey",),
     ),
-    "story_up": (operator(lambda s, k: story.up(s, "command", k.of("commands big")[0], 10)), ()),
+    "story_up": (lambda s, k: story.up(s, "command", k.of("commands big")[0], 10), ()),
     "story_down": (
-        operator(
-            lambda s, k: story.down(
-                s,
-                [("command", 1, k.one("commands")), ("batch", 7, k.one("events"))],
-                datetime.now(UTC),
-                *(10, 10),
-            )
+        lambda s, k: story.down(
+            s,
+            [("command", 1, k.one("commands")), ("batch", 7, k.one("events"))],
+            datetime.now(UTC),
+            *(10, 10),
         ),
         ("commands_children", "commands_failed_children", "commands_running"),
     ),
     "doctor_running": (
-        operator(lambda s, k: s.connection.fetch(SQL["doctor_running"], 100, 30.0)),
+        lambda s, k: s.fetch("doctor_running", 100, 30.0),
         ("commands_running",),
     ),
     "status_lines": (
-        operator(lambda s, k: s.connection.fetch(SQL["status_lines"], 10)),
+        lambda s, k: s.fetch("status_lines", 10),
         ("events_arrived", "events_lines", "events_blocking", "events_heads"),
     ),
     "erase_scan_events": (
-        operator(
-            lambda s, k: s.connection.fetch(SQL["erase_scan_events"], *_SUBJECT_ARGUMENTS, 0, 100)
-        ),
+        lambda s, k: s.fetch("erase_scan_events", *_SUBJECT_ARGUMENTS, 0, 100),
         ("events_pkey",),
     ),
     "erase_scan_commands": (
-        operator(
-            lambda s, k: s.connection.fetch(SQL["erase_scan_commands"], *_SUBJECT_ARGUMENTS, 0, 100)
-        ),
+        lambda s, k: s.fetch("erase_scan_commands", *_SUBJECT_ARGUMENTS, 0, 100),
         ("commands_pkey",),
     ),
-    "erase_count_events": (operator(lambda s, k: erase.count(s, "events", _SUBJECT, _HERE)), ()),
+    "erase_count_events": (lambda s, k: erase.count(s, "events", _SUBJECT, _HERE), ()),
     "erase_count_commands": (
-        operator(lambda s, k: erase.count(s, "commands", _SUBJECT, _HERE)),
+        lambda s, k: erase.count(s, "commands", _SUBJECT, _HERE),
         (),
     ),
-    "erase_events": (operator(lambda s, k: erase.erase(s, "events", _SUBJECT, _HERE, "[]")), ()),
+    "erase_events": (lambda s, k: erase.erase(s, "events", _SUBJECT, _HERE, "[]"), ()),
     "erase_commands": (
-        operator(lambda s, k: erase.erase(s, "commands", _SUBJECT, _HERE, "[]")),
+        lambda s, k: erase.erase(s, "commands", _SUBJECT, _HERE, "[]"),
         (),
     ),
-    "workers": (operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
+    "workers": (lambda s, k: listing.workers(s, ended=True, limit=50), ()),
 }
 
 
@@ -424,11 +384,11 @@ _ANY = (None,) * 7
 OPERATOR |= {
     "batch_continuations": (run("batch_continuations", _step, 10), ("dependencies_needs",)),
     "batch_steps": (
-        operator(lambda s, k: batch_listing.steps(s, k.flow, 20, _TODAY)),
+        lambda s, k: batch_listing.steps(s, k.flow, 20, _TODAY),
         ("steps_pkey", "commands_batch"),
     ),
     "batch_members": (
-        operator(lambda s, k: batch_listing.members(s, k.flow, ["pending"], 0, 10, 1_000, _TODAY)),
+        lambda s, k: batch_listing.members(s, k.flow, ["pending"], 0, 10, 1_000, _TODAY),
         ("commands_batch", "commands_running"),
     ),
     "nested_batches": (run("nested_batches", _flow, 10), ("batches_parent",)),
@@ -461,34 +421,30 @@ OPERATOR |= {
     ),
     "sample_events": (run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
     "types_and_tenants_commands": (
-        operator(
-            lambda s, k: operations.types_and_tenants(s, "commands", k.of("commands few"), 10)
-        ),
+        lambda s, k: operations.types_and_tenants(s, "commands", k.of("commands few"), 10),
         ("commands_pkey",),
     ),
     "types_and_tenants_events": (
-        operator(lambda s, k: operations.types_and_tenants(s, "events", k.of("events big"), 10)),
+        lambda s, k: operations.types_and_tenants(s, "events", k.of("events big"), 10),
         ("events_pkey",),
     ),
     "spread_commands": (
-        operator(lambda s, k: _spread(s, "commands")),
+        lambda s, k: _spread(s, "commands"),
         ("commands_failures",),
     ),
     "spread_events": (
-        operator(lambda s, k: _spread(s, "events")),
+        lambda s, k: _spread(s, "events"),
         ("events_failures",),
     ),
     "story_attempts": (
-        operator(
-            lambda s, k: story.attempts(
-                s,
-                [
-                    ("event", k.of("events big")[0], None),
-                    ("command", k.of("commands big")[0], None),
-                    ("event", 1_000_000_007, _TODAY),
-                    ("command", 1_000_000_007, _TODAY),
-                ],
-            )
+        lambda s, k: story.attempts(
+            s,
+            [
+                ("event", k.of("events big")[0], None),
+                ("command", k.of("commands big")[0], None),
+                ("event", 1_000_000_007, _TODAY),
+                ("command", 1_000_000_007, _TODAY),
+            ],
         ),
         ("events_pkey", "commands_pkey"),
     ),

@@ -6,27 +6,27 @@ from uuid import UUID
 
 from inboxd.model.lineage import uuid7
 from inboxd.store import receipts
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.plans.filling import Known
-from tests.plans.statements.case import SQL, Case, operator, run
+from tests.plans.statements.case import Case, run
 from tests.support.receipts import receipt, received
 
 _SINCE = [datetime(1970, 1, 1, tzinfo=UTC)] * 2
 
 
 def _receive(source: str, **event: str) -> Case:
-    async def case(session: Connection, _: Known) -> None:
+    async def case(session: Session, _: Known) -> None:
         page = [receipt(received("few", **event), source=source) for _ in range(10)]
-        await receipts.write(session, SQL, page)
+        await receipts.write(session, page)
 
     return case
 
 
 LOOKS: dict[str, tuple[Case, tuple[str, ...]]] = {
-    "list_receipts": (operator(lambda s, k: receipts.page(s, limit=10)), ()),
-    "list_receipts of a source": (operator(lambda s, k: receipts.page(s, "big", limit=10)), ()),
+    "list_receipts": (lambda s, k: receipts.page(s, limit=10), ()),
+    "list_receipts of a source": (lambda s, k: receipts.page(s, "big", limit=10), ()),
     "list_receipts, the next page": (
-        operator(lambda s, k: receipts.page(s, "big", after=k.one("receipts"), limit=10)),
+        lambda s, k: receipts.page(s, "big", after=k.one("receipts"), limit=10),
         (),
     ),
     "match_receipts": (run("match_receipts", b"text", None, 10), ()),
@@ -44,12 +44,10 @@ LOOKS: dict[str, tuple[Case, tuple[str, ...]]] = {
         run("erase_held", "a", None, None, lambda k: [k.one("receipts")]),
         ("held_receipts_receipt",),
     ),
-    "show_receipts": (operator(lambda s, k: receipts.one(s, k.one("receipts"), raw=True)), ()),
+    "show_receipts": (lambda s, k: receipts.one(s, k.one("receipts"), raw=True), ()),
     "event_statuses": (
-        operator(
-            lambda s, k: s.fetch(
-                "event_statuses", [uuid7()] * 2, [k.one("events"), k.one("events_history")], _SINCE
-            )
+        lambda s, k: s.fetch(
+            "event_statuses", [uuid7()] * 2, [k.one("events"), k.one("events_history")], _SINCE
         ),
         ("events_event_id",),
     ),
@@ -63,11 +61,11 @@ RECEIVER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "release_receipts": (run("release_receipts", "held", 0, 10), ("held_receipts_pkey",)),
     "answered": (run("answered", lambda k: [k.one("receipts")]), ()),
     "make_receipt_days": (run("make_receipt_days", lambda k: [uuid7()]), ()),
-    "commit_nothing": (lambda s, k: receipts.commit(s, SQL), ()),
+    "commit_nothing": (lambda s, k: receipts.commit(s), ()),
     "erased": (
         run("erased", ["tenant=a"], _SINCE[0]),
         ("audit_erased",),
     ),
     "keep_receipts": (run("keep_receipts", _SINCE[0], _SINCE[0] + timedelta(days=1)), ()),
-    "held_sources": (lambda s, k: receipts.held(s, SQL), ()),
+    "held_sources": (lambda s, k: receipts.held(s), ()),
 }

@@ -4,19 +4,19 @@ from contextlib import suppress
 
 from inboxd.errors import LeaseLost
 from inboxd.store import relays
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.plans.filling import Known
-from tests.plans.statements.case import SQL, Case, run
+from tests.plans.statements.case import Case, run
 
 
-async def _lease_buckets(session: Connection, known: Known) -> None:
+async def _lease_buckets(session: Session, known: Known) -> None:
     buckets = [("lines", bucket) for bucket in range(64)]
-    await relays.lease(session, SQL, known.worker, buckets, 32)
+    await relays.lease(session, known.worker, buckets, 32)
 
 
-async def _free_buckets(session: Connection, known: Known) -> None:
+async def _free_buckets(session: Session, known: Known) -> None:
     with suppress(LeaseLost):  # no bucket is leased
-        await relays.free(session, SQL, known.worker, {("lines", n): 1 for n in range(64)})
+        await relays.free(session, known.worker, {("lines", n): 1 for n in range(64)})
 
 
 _INDEXES = ("relay_leases_pkey", "workers_pkey")

@@ -7,14 +7,14 @@ from inboxd.store import finding, operations
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 from tests.plans.filling import Known
-from tests.plans.statements.case import Case, operator, run
+from tests.plans.statements.case import Case, run
 
 _TODAY: Final = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _trends(table: HotTable) -> Case:
     parts = [("f1", "test.noop"), ("f1", "none")]
-    return operator(lambda session, _: operations.failure_trends(session, table, parts, 100))
+    return lambda session, _: operations.failure_trends(session, table, parts, 100)
 
 
 async def _acts(session: Session, _: Known) -> object:
@@ -24,7 +24,7 @@ async def _acts(session: Session, _: Known) -> object:
 
 
 SCREENS: dict[str, tuple[Case, tuple[str, ...]]] = {
-    "acts_on_row": (operator(_acts), ("audit_at",)),
+    "acts_on_row": (_acts, ("audit_at",)),
     "failure_trends_commands": (_trends("commands"), ("commands_failures",)),
     "failure_trends_events": (_trends("events"), ("events_failures",)),
     "match_batches": (run("match_batches", *(None,) * 8, 100), ("batches_pkey",)),

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 from inboxd.model.durations import Durations
 from inboxd.store import purging, statistics
-from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter, Resolution
 from inboxd.telemetry.tally import Statistic, StatisticKey
 from tests.plans.filling import Known
-from tests.plans.statements.case import AGE, SQL, Case
+from tests.plans.statements.case import AGE, Case
 
 
 def _purge(table: str) -> Case:
-    return lambda c, k: purging.remove(c, SQL, table, AGE, 10)
+    return lambda c, k: purging.remove(c, table, AGE, 10)
 
 
 OF_WORKERS: dict[str, tuple[Case, tuple[str, ...]]] = {
@@ -28,41 +28,41 @@ OF_WORKERS: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 
 
-async def _write_statistics(session: Connection, _: Known) -> None:
+async def _write_statistics(session: Session, _: Known) -> None:
     took = Durations(1.0, 1.0, [0, 1])
     key = StatisticKey(0.0, "event", "default", "t1", "succeeded", "", "1")
-    await statistics.write(session, SQL, [Statistic(key, 1, took, took, took)] * 10)
+    await statistics.write(session, [Statistic(key, 1, took, took, took)] * 10)
 
 
 OF_WORKERS |= {
     "write_statistics": (_write_statistics, ()),
     "hold_written, gather_rest, name_series, roll_up_*, remove_written": (
-        lambda c, k: statistics.roll_up(c, SQL, 10),
+        lambda c, k: statistics.roll_up(c, 10),
         (
             "stats_written_minute",
             "stats_written_pkey",
             "stats_series_type_kind_lane_outcome_after_key",
         ),
     ),
-    "take_over_stats": (lambda c, k: statistics.take_over(c, SQL, 10), ("stats_pkey",)),
+    "take_over_stats": (lambda c, k: statistics.take_over(c, 10), ("stats_pkey",)),
     "admit_tenants, list_tenants": (
-        lambda c, k: statistics.admit_tenants(c, SQL, ["1", "new"], 200),
+        lambda c, k: statistics.admit_tenants(c, ["1", "new"], 200),
         (),
     ),
     "lock_series, forget_series": (
-        lambda c, k: purging.forget_series(c, SQL, 0, 10),
+        lambda c, k: purging.forget_series(c, 0, 10),
         ("stats_series_pkey",),
     ),
-    "forget_tenants": (lambda c, k: purging.forget_tenants(c, SQL), ()),
+    "forget_tenants": (lambda c, k: purging.forget_tenants(c), ()),
 }
 
 
 def _read(resolution: Resolution, back: timedelta, of: FigureFilter) -> Case:
     """Read the statistics of a span that ends now."""
 
-    async def case(connection: Connection, _: Known) -> None:
+    async def case(session: Session, _: Known) -> None:
         since = datetime.now(UTC) - back
-        await statistics.read(connection, SQL, resolution, since, of=of)
+        await statistics.read(session, resolution, since, of=of)
 
     return case
 
@@ -70,10 +70,10 @@ def _read(resolution: Resolution, back: timedelta, of: FigureFilter) -> Case:
 def _executions(resolution: Resolution, back: timedelta) -> Case:
     """Count executions in a span that ends now, some types and lanes separately."""
 
-    async def case(connection: Connection, _: Known) -> None:
+    async def case(session: Session, _: Known) -> None:
         since = datetime.now(UTC) - back
         named = [("event", "t7"), ("command", "t8")]
-        await statistics.executions(connection, SQL, resolution, since, types=named, lanes=named)
+        await statistics.executions(session, resolution, since, types=named, lanes=named)
 
     return case
 
@@ -129,7 +129,7 @@ OF_OPERATORS = {
         ("stats_tenant_days_pkey",),
     ),
     "statistics.lately, database_time": (
-        lambda c, k: statistics.lately(c, SQL, _back()),
+        lambda c, k: statistics.lately(c, _back()),
         ("stats_minutes_at", "stats_hours_at"),
     ),
 }

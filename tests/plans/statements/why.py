@@ -3,7 +3,7 @@
 from inboxd.settings import Queue
 from inboxd.store import waiting
 from inboxd.store.limits import Bounds
-from tests.plans.statements.case import Case, operator
+from tests.plans.statements.case import Case
 
 _OF_COMMANDS = (
     *("commands_pkey", "commands_command_id", "commands_holding", "commands_line"),
@@ -15,19 +15,19 @@ _OF_EVENTS = ("events_pkey", "events_head", "events_lines", "events_lane", "even
 def _why_command(of: str) -> tuple[Case, tuple[str, ...]]:
     bounds = Bounds(total=5, rate=10)
     return (
-        operator(lambda s, k: waiting.of_command(s, k.of(of)[-1], bounds, 10, 100, 100)),
+        lambda s, k: waiting.of_command(s, k.of(of)[-1], bounds, 10, 100, 100),
         _OF_COMMANDS,
     )
 
 
 def _why_event(of: str) -> tuple[Case, tuple[str, ...]]:
-    return operator(lambda s, k: waiting.of_event(s, k.of(of)[-1], 100)), _OF_EVENTS
+    return lambda s, k: waiting.of_event(s, k.of(of)[-1], 100), _OF_EVENTS
 
 
 def _why_turn(of: str) -> tuple[Case, tuple[str, ...]]:
     queues = {"big": Queue(), "keyed": Queue(priority=-1), "few": Queue(total_concurrency=5)}
     return (
-        operator(lambda s, k: waiting.turn_of_command(s, k.of(of)[-1], queues, 100)),
+        lambda s, k: waiting.turn_of_command(s, k.of(of)[-1], queues, 100),
         (
             *("commands_pkey", "commands_holding", "commands_lane"),
             *("commands_arrived", "commands_again", "commands_suspects"),

@@ -81,7 +81,7 @@ async def test_a_page_that_could_not_be_counted_has_committed() -> None:
     settling: Any = page._settling
     settling.write = AsyncMock()
     settling.count.side_effect = ValueError("a counter")
-    page._connection = MagicMock()
+    page._session = MagicMock()
     await page.settle()
     assert await page.end() is None
     assert ended.call_args.kwargs == {"committed": True}

@@ -10,6 +10,7 @@ from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands, emitted
 from inboxd.store.pages import pages
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
@@ -48,10 +49,11 @@ class _Connection:
 
 async def test_large_rows_go_in_several_statements() -> None:
     connection: Any = _Connection()
-    sql, parent = Statements("inboxd"), Parent("event", 1, Lineage(None, None, None))
+    session = Session(connection, Statements("inboxd"))
+    parent = Parent("event", 1, Lineage(None, None, None))
     large, id_ = "x" * LARGE, UUID(int=1)
-    await emitted.write(connection, sql, [(EventDraft(id_, "a.b", large), parent)] * 5)
+    await emitted.write(session, [(EventDraft(id_, "a.b", large), parent)] * 5)
     light = EventDraft(id_, "a.b", "{}", headers=large)
-    await emitted.write(connection, sql, [(light, parent)] * 3)
-    await commands.insert(connection, sql, [(CommandDraft(id_, "a.b", large), parent)] * 5)
+    await emitted.write(session, [(light, parent)] * 3)
+    await commands.insert(session, [(CommandDraft(id_, "a.b", large), parent)] * 5)
     assert connection.rows == [2, 2, 1, 2, 1, 2, 2, 1]

@@ -1,7 +1,4 @@
-"""The interface by which the screens identify visitors.
-
-Known limit: `Everybody` is for tests and for programs that guard the screens themselves.
-"""
+"""The interface by which the screens identify visitors."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
@@ -18,10 +15,7 @@ Show = Callable[[Request, ScreenPage, HTTPStatus], Response]
 
 
 class Entrance(NamedTuple):
-    """A path for signing in or out. answer may raise InboxdError.
-
-    again: the path of "Try again", if the address itself is secret and valid once.
-    """
+    """answer may raise InboxdError. again: of "Try again", if the address is valid once."""
 
     path: str
     method: str
@@ -31,27 +25,23 @@ class Entrance(NamedTuple):
 
 class Doorkeeper(Protocol):
     async def visitor(self, request: Request) -> Visitor | Response:
-        """The visitor, or an answer such as a redirect to the sign-in. Raises RequestRefused."""
+        """The answer may be a redirect to the sign-in. Raises RequestRefused."""
         ...
 
     def entrances(self, show: Show) -> Sequence[Entrance]:  # noqa: ARG002 - overridden
-        """The paths for signing in and out."""
         return ()
 
     def origin(self, request: Request) -> str:
-        """The scheme and host that the browser uses, in the form of the header `Origin`.
-
-        Raises RequestRefused if the host is not one of the screens'.
-        """
+        """It has the form of the header `Origin`. Raises RequestRefused for another host."""
         return f"{request.scope['scheme']}://{request.headers.get('host', '')}"
 
     def renew(self, request: Request, response: Response) -> None:
-        """Prolong the sign-in, where there is one, since a page was opened."""
+        """A page was opened: prolong the sign-in, if there is one."""
         del request, response
 
 
 class Everybody(Doorkeeper):
-    """Everybody is let in as an admin, without a sign-in."""
+    """Everybody is an admin: for tests, and for programs that guard the screens themselves."""
 
     async def visitor(self, request: Request) -> Visitor | Response:  # noqa: ARG002 - overrides
         return Visitor(None, Role.ADMIN, "screens")

@@ -15,7 +15,6 @@ _SESSION: Final = "inboxd_session"
 
 
 def prefix_of(request: Request) -> str:
-    """The prefix of every path, without a slash at its end."""
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
@@ -24,7 +23,7 @@ def cookie_of(request: Request, name: str) -> str | None:
 
 
 def set_cookie(request: Request, response: Response, name: str, text: str, age: int) -> None:
-    """Have the browser keep a text. age: in seconds; 0 deletes the cookie."""
+    """age: in seconds; 0 deletes the cookie."""
     response.set_cookie(
         _name(request, name),
         text,
@@ -37,7 +36,6 @@ def set_cookie(request: Request, response: Response, name: str, text: str, age: 
 
 
 def session_of(request: Request, sessions: Sessions) -> SignedIn | None:
-    """The browser's sign-in; None: it is missing, or has ended."""
     text = cookie_of(request, _SESSION)
     return sessions.read(text) if text else None
 
@@ -54,10 +52,7 @@ def end_session(request: Request, response: Response) -> None:
 
 
 def _name(request: Request, name: str) -> str:
-    """The name with the strictest prefix that the browser allows.
-
-    `__Host-` is for cookies of the path `/` alone; below a prefix, `__Secure-` is the strictest.
-    """
+    """`__Host-` is for the path `/` alone; below a prefix, `__Secure-` is the strictest."""
     if request.scope["scheme"] != "https":
         return name
     return f"__Secure-{name}" if prefix_of(request) else f"__Host-{name}"

@@ -1,9 +1,8 @@
 """Started sign-ins at a provider: they tie the provider's answer to the browser that asked.
 
-Promises: a state is valid once, in the browser that got it, for ten minutes; a stolen code is of no
-use to a thief (PKCE), and cannot be planted on a visitor (state, nonce).
-Known limit: only the process that saw a state remembers that it was used; in others, only the
-provider refuses a code that comes twice.
+Promises: a state is valid once, in the browser that got it, for ten minutes; a stolen code is
+useless (PKCE), and cannot be planted (state, nonce). Known limit: only the process that saw a state
+remembers its use; in others, only the provider refuses a code that comes twice.
 """
 
 import re
@@ -38,7 +37,7 @@ _LONGEST_TO = 1500
 
 @dataclass(frozen=True, slots=True)
 class SignInFlow:
-    """One sign-in at the provider. to: the page to open after it. begun: seconds since 1970."""
+    """to: the page to open after it. begun: seconds since 1970."""
 
     state: str = field(repr=False)
     nonce: str = field(repr=False)
@@ -48,26 +47,22 @@ class SignInFlow:
 
     @property
     def challenge(self) -> str:
-        """The digest of the verifier, which the provider gets first (RFC 7636, S256)."""
+        """The provider gets this digest of the verifier first (RFC 7636, S256)."""
         digest = sha256(self.verifier.encode()).digest()
         return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 class SignInFlows:
-    """The sign-ins that are signed with one secret; a browser keeps each in its own cookie."""
-
     def __init__(self, texts: SignedTexts, clock: Callable[[], float] = time.time) -> None:
         self._texts, self._clock = texts, clock
         self._used: OrderedDict[str, None] = OrderedDict()
 
     def begin(self, to: str) -> SignInFlow:
-        """Start a sign-in. to: the page to open after it."""
         short = to if len(to.encode()) <= _LONGEST_TO else "/"
         nonce, verifier = secrets.token_urlsafe(24), secrets.token_urlsafe(48)
         return SignInFlow(secrets.token_urlsafe(16), nonce, verifier, short, self._clock())
 
     def keep(self, request: Request, response: Response, flow: SignInFlow) -> None:
-        """Have the browser keep the sign-in until the provider sends it back."""
         kept = [name.partition(_COOKIE)[2] for name in request.cookies if _COOKIE in name]
         if len(kept) >= _MOST_OPEN:
             for state in filter(_STATE.fullmatch, kept):
@@ -77,7 +72,7 @@ class SignInFlows:
         set_cookie(request, response, _COOKIE + flow.state, text, _LASTS_SECONDS)
 
     def take(self, request: Request, state: str) -> SignInFlow | None:
-        """The sign-in of this state, now used up; None: this browser has no valid one."""
+        """Use up the sign-in of this state; None: this browser has no valid one."""
         text = cookie_of(request, _COOKIE + state) if _STATE.fullmatch(state) else None
         fields = self._texts.read(_PURPOSE, text) if text else None
         if fields is None or state in self._used:
@@ -94,6 +89,5 @@ class SignInFlows:
         return flow
 
     def forget(self, request: Request, response: Response, state: str) -> None:
-        """Have the browser delete the cookie of this state."""
         if _STATE.fullmatch(state):
             set_cookie(request, response, _COOKIE + state, "", 0)

@@ -1,10 +1,9 @@
 """Access to the screens of inboxd's own processes: the ways to identify a visitor, in order.
 
-A bearer token comes first, since no browser sends one by itself; then a proxy that names the
-visitor, a sign-in, or, where the settings have neither, nothing on loopback. Promises: without a
-token, a request with a host name that is not the screens' is refused; a visitor without a sign-in
-comes from this machine, through no proxy; a reload that adds users closes open access, and one that
-removes users never opens it.
+A bearer token comes first, since no browser sends one by itself. Promises: without a token, a
+request with a host name that is not the screens' is refused; a visitor without a sign-in comes from
+this machine, through no proxy; a reload that adds users closes open access, and one that removes
+users never opens it.
 """
 
 import secrets
@@ -37,8 +36,6 @@ _BY_A_PROXY = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 class Gate(Doorkeeper):
-    """Identifies the visitors of one process by its settings."""
-
     def __init__(self, settings: Admin, tokens: Tokens) -> None:
         """Read the files of secrets. Raises SettingsError."""
         self._settings, self._tokens = settings, tokens
@@ -57,7 +54,6 @@ class Gate(Doorkeeper):
         self._open_role = settings.open_role
 
     def prepare(self, settings: Admin) -> Users:
-        """The users of reloaded settings, which have checked the hashes."""
         return Users(settings.users)
 
     def reload(self, settings: Admin, tokens: Tokens, users: Users) -> None:
@@ -69,7 +65,6 @@ class Gate(Doorkeeper):
             self._open_role = None
 
     async def visitor(self, request: Request) -> Visitor | Response:
-        """The visitor, or a redirect to the sign-in. Raises RequestRefused."""
         if has_token(request):
             return self._tokens.visitor(request)
         self._hosts.origin(request)
@@ -89,8 +84,6 @@ class Gate(Doorkeeper):
         return Visitor(None, Role[self._open_role.upper()], "screens")
 
     def entrances(self, show: Show) -> Sequence[Entrance]:
-        """The paths of the sign-in; they are refused without users and provider."""
-
         def guarded(entrance: Entrance) -> Entrance:
             async def answer(request: Request) -> Response:
                 self._hosts.origin(request)
@@ -104,7 +97,6 @@ class Gate(Doorkeeper):
         return [guarded(each) for each in self._sign_in.entrances(show)]
 
     def origin(self, request: Request) -> str:
-        """The scheme and host that the browser uses. Raises RequestRefused."""
         return self._hosts.origin(request)
 
     def renew(self, request: Request, response: Response) -> None:
@@ -113,7 +105,7 @@ class Gate(Doorkeeper):
 
 
 def _secret(settings: Admin) -> bytes:
-    """The key that signs the cookies. Raises SettingsError."""
+    """This key signs the cookies. Raises SettingsError."""
     if settings.session_secret_file is None:
         return secrets.token_bytes(_LEAST_SECRET)
     secret = read_secret(settings.session_secret_file)
@@ -127,7 +119,7 @@ def _secret(settings: Admin) -> bytes:
 
 
 def _refuse_from_elsewhere(request: Request) -> None:
-    """Refuse requests of other machines and through proxies. Raises RequestRefused."""
+    """Also refuse requests through proxies. Raises RequestRefused."""
     peer = normal_peer(request.client)
     if peer is None or not ip_address(peer).is_loopback:
         detail = "without a sign-in, the screens are for this machine alone: set users in [admin]"

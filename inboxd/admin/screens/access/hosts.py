@@ -1,9 +1,9 @@
 """Checks the host name of a request, and that a form comes from the screens.
 
-Promises: a site that points a host name of its own at this address (DNS rebinding) is refused by
-that name; a form of another site is refused by `Sec-Fetch-Site`, or, where the browser does not
-send that, by `Origin`. `X-Forwarded-Host` of a trusted proxy is checked in addition to `Host`,
-never in its place: a script can set the former, but not the latter.
+Promises: a foreign host name that points at this address (DNS rebinding) is refused; a form of
+another site is refused by `Sec-Fetch-Site`, or else by `Origin`. `X-Forwarded-Host` of a trusted
+proxy is checked in addition to `Host`, never in its place: a script can set the former, but not the
+latter.
 """
 
 import re
@@ -26,15 +26,13 @@ _LONGEST = 80
 
 
 class Hosts:
-    """The host names of one listener."""
-
     def __init__(self, names: Iterable[str], proxies: Networks) -> None:
         """names: in addition to those of loopback. proxies: their X-Forwarded-Host is read."""
         self._names = _ALWAYS | {each.lower() for each in names}
         self._proxies = proxies
 
     def origin(self, request: Request) -> str:
-        """Scheme, host and port that the browser uses. Raises RequestRefused."""
+        """The browser's scheme, host and port. Raises RequestRefused."""
         given = request.headers.getlist("host")
         host = self._ours(given[0] if len(given) == 1 else "", request)
         forwarded = request.headers.get("x-forwarded-host")
@@ -57,7 +55,6 @@ class Hosts:
 
 
 def refuse_other_origin(request: Request, own: str) -> None:
-    """Refuse a form of another origin's page. Raises RequestRefused."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin" or (site is None and origin is not None and origin.lower() == own):
         return

@@ -1,11 +1,8 @@
 """Sign-ins at an OpenID provider: the redirects there and back, and the visitor's role.
 
-Promises: the provider's answer counts only in the browser that started the sign-in; a visitor gets
-a role only from a group, or from `"*"`; other settings of the provider end earlier sign-ins; no
-code, token or secret is in a page, an error or the log.
-Known limits: the groups at the sign-in decide the role until the sign-in ends; signing out here
-leaves the visitor signed in at the provider.
-*See:* `provider.py`, which makes the requests; `flows.py`, which ties answers to browsers.
+Promises: only a group, or `"*"`, gives a role; other settings of the provider end earlier sign-ins;
+no code, token or secret is in a page, an error or the log. Known limits: the groups at the sign-in
+decide the role until it ends; signing out here leaves the visitor signed in at the provider.
 """
 
 import hmac
@@ -71,7 +68,7 @@ class OidcSignIn:
         proxies: Networks,
         origin: Callable[[Request], str],
     ) -> None:
-        """origin: gives the scheme and host that the browser uses. Raises SettingsError."""
+        """origin: gives the browser's scheme and host. Raises SettingsError."""
         self._settings, self._sessions, self._proxies = settings, sessions, proxies
         self._origin = origin
         self._provider = _provider(settings)
@@ -85,14 +82,14 @@ class OidcSignIn:
         self.name = urlsplit(settings.issuer).netloc
 
     def visitor(self, signed_in: SignedIn) -> Visitor | None:
-        """The visitor; None: the provider's settings have changed since."""
+        """None: the provider's settings have changed since."""
         if not hmac.compare_digest(self._sessions.mark(self._basis), signed_in.mark):
             return None
         name = signed_in.name
         return Visitor(name, Role[signed_in.role], f"oidc {name}", signed_in=True)
 
     def entrances(self, show: Show, page: Callable[[str, str], ScreenPage]) -> Sequence[Entrance]:
-        """The paths to the provider and back. page: makes a page from where to go on and why."""
+        """page: makes a page from where to go on and why."""
 
         async def begin(request: Request) -> Response:
             to = safe(request.query_params.get("to", "/"))
@@ -130,7 +127,6 @@ class OidcSignIn:
         return response
 
     async def _come_back(self, request: Request, flow: SignInFlow | None) -> Response:
-        """Sign in the user that the provider names. Raises _NobodySignedIn."""
         query = request.query_params
         address = self._address(request)
         guesser = [f"address {subscriber(address) if address else '-'}"]
@@ -170,7 +166,6 @@ class OidcSignIn:
         return name
 
     def _role(self, claims: Mapping[str, Any]) -> Role:
-        """The highest role of the user's groups."""
         claim = self._settings.groups_claim
         found = None if claim is None else claims.get(claim)
         given = found if isinstance(found, list) else [found]
@@ -184,7 +179,7 @@ class OidcSignIn:
         return max(roles)
 
     def _redirect(self, request: Request) -> str:
-        """The address of the callback, which the provider must know. Raises RequestRefused."""
+        """The provider must know this address. Raises RequestRefused."""
         return f"{self._origin(request)}{prefix_of(request)}{_CALLBACK}"
 
     def _address(self, request: Request) -> str | None:
@@ -193,7 +188,7 @@ class OidcSignIn:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn the provider's failures into refusals. Raises _NobodySignedIn."""
+    """Turn the provider's failures into _NobodySignedIn."""
     try:
         yield
     except ProviderUnreachable as error:
@@ -203,7 +198,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _provider(settings: AdminOidc) -> "OidcProvider":
-    """The provider of the settings. Raises SettingsError without the extra or the secret."""
+    """Raises SettingsError without the extra or the secret."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise SettingsError(

@@ -1,12 +1,10 @@
 """An OpenID provider: its addresses, its keys, and its claims about a user.
 
-Owns the requests to it, and the checks of its answers. Promises: an ID token counts only if the
-provider's own key signed it, by a public-key algorithm, for this client and this sign-in, and if it
-is valid now; a provider that is slow, sends too much or redirects is given up within seconds; no
-code, token or secret is in an error.
-Known limits: metadata and keys are read again after minutes, and at once if a signature matches no
-key; encrypted tokens are refused.
-*See:* `flows.py`, nonce and verifier; `oidc.py`, which makes the visitor.
+Promises: an ID token counts only if the provider's own key signed it, by a public-key algorithm,
+for this client and this sign-in, and if it is valid now; a provider that is slow, sends too much or
+redirects is given up within seconds; no code, token or secret is in an error. Known limits:
+metadata and keys are read again after minutes, and at once if a signature matches no key; encrypted
+tokens are refused.
 """
 
 import time
@@ -50,11 +48,7 @@ _LEEWAY_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """The addresses of a provider.
-
-    posts_secret: the client's secret is sent in the form. tells_itself: the provider names itself
-    beside each code (`iss`).
-    """
+    """posts_secret: the form has the secret. tells_itself: it names itself beside codes (`iss`)."""
 
     authorization: str
     token: str
@@ -72,19 +66,16 @@ class _ReadProvider:
 
 
 class _TokenRegistry(JWSRegistry):
-    """A registry with larger limits: a user may have many groups, and providers add headers."""
+    """The limits are larger: a user may have many groups, and providers add headers."""
 
     max_header_length = 4 * 1024
     max_payload_length = 128 * 1024
 
 
 class OidcProvider:
-    """The provider of the settings; requests are made when a visitor signs in."""
-
     def __init__(
         self, settings: AdminOidc, secret: str | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """secret: of the client; None: it has none."""
         self._settings, self._secret, self._clock = settings, secret, clock
         self._registry = _TokenRegistry(algorithms=_ALGORITHMS, strict_check_header=False)
         self._claims = jwt.JWTClaimsRegistry(
@@ -118,10 +109,7 @@ class OidcProvider:
     async def claims(
         self, flow: SignInFlow, redirect: str, code: str, issuer: str | None
     ) -> Mapping[str, Any]:
-        """The provider's claims about the user. issuer: the name beside the code (`iss`).
-
-        Raises ProviderUnreachable, ProviderNotBelieved.
-        """
+        """issuer: the name beside the code. Raises ProviderUnreachable, ProviderNotBelieved."""
         with _in_time():
             known = await self._read()
             wanted = known.metadata.tells_itself or issuer is not None
@@ -135,7 +123,7 @@ class OidcProvider:
             return await self._with_more(known.metadata, answer, claims)
 
     async def _read(self, *, anew: bool = False) -> _ReadProvider:
-        """Metadata and keys, at most `_KEPT_SECONDS` old."""
+        """They are at most `_KEPT_SECONDS` old."""
         known, now = self._known, self._clock()
         if known is None or anew or now - known.at >= _KEPT_SECONDS:
             metadata = await self._metadata()
@@ -196,7 +184,6 @@ class OidcProvider:
     async def _believed(
         self, token: str, known: _ReadProvider, flow: SignInFlow
     ) -> Mapping[str, Any]:
-        """The claims of a valid ID token. Raises ProviderNotBelieved."""
         try:
             try:
                 return self._checked(token, known.keys, flow)
@@ -209,7 +196,6 @@ class OidcProvider:
             raise ProviderNotBelieved(reason) from None
 
     def _checked(self, token: str, keys: KeySet, flow: SignInFlow) -> Mapping[str, Any]:
-        """Verify an ID token; returns its claims. Raises JoseError, ProviderNotBelieved."""
         try:
             claims = jwt.decode(token, keys, _ALGORITHMS, self._registry).claims
         except (TypeError, ValueError):  # for malformed texts
@@ -225,7 +211,7 @@ class OidcProvider:
     async def _with_more(
         self, metadata: ProviderMetadata, answer: Mapping[str, Any], claims: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """The claims, with those of the userinfo endpoint if some are missing."""
+        """Ask the userinfo endpoint if some are missing."""
         settings, token = self._settings, answer.get("access_token")
         wanted = {settings.user_claim, settings.groups_claim} - {None}
         if wanted <= claims.keys() or metadata.userinfo is None or not isinstance(token, str):
@@ -247,10 +233,7 @@ async def _ask(
     headers: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
 ) -> tuple[int, Mapping[str, Any]]:
-    """The status and the JSON object of an answer; {}: its body is not one.
-
-    Raises ProviderUnreachable, ProviderNotBelieved.
-    """
+    """Return {} without a JSON object. Raises ProviderUnreachable, ProviderNotBelieved."""
     told = {"accept": "application/json", "accept-encoding": "identity", **(headers or {})}
     body = bytearray()
     try:
@@ -273,7 +256,6 @@ async def _ask(
 
 
 def _endpoint(found: Mapping[str, Any], name: str) -> str:
-    """An address of the metadata. Raises ProviderNotBelieved."""
     url = found.get(name)
     if not isinstance(url, str) or not is_private_url(url) or "#" in url:
         raise ProviderNotBelieved(f"its metadata have no {name} with https")
@@ -281,7 +263,7 @@ def _endpoint(found: Mapping[str, Any], name: str) -> str:
 
 
 def _keys(found: Mapping[str, Any]) -> KeySet:
-    """The keys for signatures, without those for other uses and malformed ones."""
+    """Leave out keys for other uses and malformed ones."""
     given = found.get("keys")
     keys = []
     for each in given if isinstance(given, list) else ():
@@ -298,7 +280,7 @@ def _keys(found: Mapping[str, Any]) -> KeySet:
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """Limit the time. Raises ProviderUnreachable."""
+    """Raises ProviderUnreachable after the time limit."""
     try:
         with anyio.fail_after(_TIMEOUT_SECONDS):
             yield

@@ -22,5 +22,4 @@ class ProviderNotBelieved(InboxdError):
 
 
 def said_of(error: object) -> str:
-    """An error code for the log."""
     return error if isinstance(error, str) and error in _SAID else "an error of another kind"

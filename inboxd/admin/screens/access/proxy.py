@@ -1,9 +1,8 @@
 """Visitors named by a proxy: oauth2-proxy, Authelia, Tailscale, a web server with a login.
 
-Promises that only proxies of `trusted_proxies` are believed, and that their header with the name
-must come once.
-Known limit: every program that connects from such an address can claim any name, so the proxy must
-be alone at its address.
+Promises that only `trusted_proxies` are believed, and that their header with the name must come
+once. Known limit: every program that connects from such an address can claim any name, so the proxy
+must be alone at its address.
 """
 
 from http import HTTPStatus
@@ -20,14 +19,12 @@ _ANYBODY = "*"
 
 
 class NamedByProxy:
-    """Identifies visitors by the headers of trusted proxies."""
-
     def __init__(self, settings: AdminProxy, proxies: Networks) -> None:
         self._settings, self._proxies = settings, proxies
         self._roles = {group: Role[role.upper()] for group, role in settings.roles.items()}
 
     def visitor(self, request: Request) -> Visitor | None:
-        """The visitor; None: no name, or no trusted proxy. Raises RequestRefused."""
+        """None: no name, or no trusted proxy. Raises RequestRefused."""
         names = request.headers.getlist(self._settings.user_header)
         if not names or normal_peer(request.client) not in self._proxies:
             return None

@@ -1,11 +1,10 @@
 """A sign-in as a browser keeps it: a text signed with the secret of this process or its settings.
 
-Owns the fields and the end of a sign-in. Promises: a text that was changed, was signed with another
-secret, is too old or was unused for too long is not accepted; a new password ends the sign-ins with
-the old one; a text from before the sign-in is not valid after it.
-Known limits: only the process that handled a sign-out remembers it, until the sign-in would have
-ended; other processes accept the text until then, and so does this one for the oldest of more than
-`_MOST_ENDED` sign-outs. The times come from the system clock, since they must outlive the process.
+Promises: a text that is too old or was unused for too long is not accepted; a new password ends the
+sign-ins with the old one; a text from before the sign-in is not valid after it. Known limits: only
+the process that handled a sign-out remembers it, and at most `_MOST_ENDED` of them; others accept
+the text until the sign-in would have ended. The times come from the system clock, since they must
+outlive the process.
 """
 
 import secrets
@@ -27,11 +26,7 @@ _RENEWED_AFTER_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """One sign-in. Times in seconds since 1970.
-
-    mark: a digest of the user's password hash, or of the provider's settings. role: the role that a
-    provider's groups give; "": that of the settings' user.
-    """
+    """Times in seconds since 1970. role: by a provider's groups; "": that of the settings' user."""
 
     id: str
     name: str
@@ -42,8 +37,6 @@ class SignedIn:
 
 
 class Sessions:
-    """The sign-ins that are signed with one secret."""
-
     def __init__(
         self,
         secret: bytes,
@@ -61,7 +54,6 @@ class Sessions:
         return self._texts.digest("password", basis.encode())[:32]
 
     def begin(self, name: str, basis: str, role: str = "") -> SignedIn:
-        """A new sign-in. basis: the hash of a password, or a provider's settings."""
         now = self._clock()
         return SignedIn(secrets.token_urlsafe(16), name, self.mark(basis), now, now, role)
 
@@ -72,19 +64,18 @@ class Sessions:
             self._ended.popitem(last=False)
 
     def renewed(self, signed_in: SignedIn) -> SignedIn | None:
-        """The sign-in prolonged to now; None: it was prolonged a moment ago."""
+        """None: it was prolonged a moment ago."""
         now = self._clock()
         return (
             replace(signed_in, seen=now) if now - signed_in.seen >= _RENEWED_AFTER_SECONDS else None
         )
 
     def written(self, signed_in: SignedIn) -> str:
-        """The value of its cookie."""
         fields = [getattr(signed_in, name) for name in SignedIn.__slots__]
         return self._texts.written("session", fields)
 
     def read(self, text: str) -> SignedIn | None:
-        """The sign-in of a cookie; None: the cookie is not valid, or the sign-in has ended."""
+        """None: the cookie is not valid, or the sign-in has ended."""
         fields = self._texts.read("session", text)
         if fields is None:
             return None

@@ -1,8 +1,7 @@
 """Signing in and out: a page with a form, or with a button to a provider, and a cookie.
 
-Promises: it works without a script; it leads to the page that the visitor asked for, never to
-another site. Only opening a page prolongs a sign-in; an open page that refreshes itself does not.
-*See:* `users.py`, which checks passwords; `oidc.py`, the provider; `sessions.py`, the cookie.
+Promises: it works without a script, and never leads to another site. Only opening a page prolongs a
+sign-in; an open page that refreshes itself does not.
 """
 
 import hmac
@@ -51,10 +50,7 @@ class SignIn:
         self._users = users
 
     def visitor(self, request: Request) -> Visitor | Response:
-        """The visitor, or a redirect to the sign-in.
-
-        Raises RequestRefused where no page is shown: for JSON, or a page that refreshes itself.
-        """
+        """Raises RequestRefused for JSON, and for a page that refreshes itself."""
         signed_in = session_of(request, self._sessions)
         if signed_in is not None and (known := self._known(signed_in)) is not None:
             return known
@@ -65,8 +61,6 @@ class SignIn:
         return RedirectResponse(by_way_of(request, way, wanted(request)), HTTPStatus.SEE_OTHER)
 
     def entrances(self, show: Show) -> Sequence[Entrance]:
-        """The form (GET and POST), the sign-out, and the paths of the provider."""
-
         async def form(request: Request) -> Response:
             to = safe(request.query_params.get("to", "/"))
             return show(request, self._page(to), HTTPStatus.OK)
@@ -82,7 +76,6 @@ class SignIn:
         )
 
     def renew(self, request: Request, response: Response) -> None:
-        """Prolong the sign-in of a visitor who opens a page."""
         signed_in = session_of(request, self._sessions)
         if signed_in is None or "x-revision" in request.headers or not self._known(signed_in):
             return
@@ -119,7 +112,7 @@ class SignIn:
         return response
 
     def _known(self, signed_in: SignedIn) -> Visitor | None:
-        """The visitor: a user whose password is unchanged, or one that the provider named."""
+        """A user whose password is unchanged, or one that the provider named."""
         if signed_in.role:
             return self._oidc.visitor(signed_in) if self._oidc else None
         user = self._users.named(signed_in.name)
@@ -133,7 +126,6 @@ class SignIn:
         return Visitor(user.name, role, actor, tenants, signed_in=True)
 
     def _page(self, to: str, refused: str | None = None, name: str = "") -> ScreenPage:
-        """The page with the form, the button, or both. refused: why the sign-in failed."""
         provider = self._oidc.name if self._oidc else None
         shown = {
             "to": to,

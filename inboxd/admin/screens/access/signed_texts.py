@@ -1,8 +1,7 @@
-"""Texts signed with the secret of this process or its settings.
+"""Texts that fit into cookies, signed with the secret of this process or its settings.
 
-Owns their form. Promises: a text that was changed, or was signed with another secret or for another
-purpose, is not accepted; a text can be sent as a cookie.
-*See:* `sessions.py` and `flows.py`, which have their fields.
+Promises: a text that was changed, or was signed with another secret or for another purpose, is not
+accepted.
 """
 
 import hmac
@@ -18,14 +17,12 @@ _LONGEST = 4096
 
 
 class SignedTexts:
-    """Signs and reads texts with one secret."""
-
     def __init__(self, secret: bytes) -> None:
-        """secret: at least 32 bytes."""
+        """The secret has at least 32 bytes."""
         self._secret = secret
 
     def digest(self, purpose: str, text: bytes) -> str:
-        """A keyed digest (HMAC), which reveals nothing of the text."""
+        """The keyed digest (HMAC) reveals nothing of the text."""
         return hmac.digest(self._secret, purpose.encode() + b"\0" + text, sha256).hex()
 
     def written(self, purpose: str, fields: Sequence[object]) -> str:
@@ -33,7 +30,6 @@ class SignedTexts:
         return f"{body.decode()}.{self.digest(purpose, body)}"
 
     def read(self, purpose: str, text: str) -> list[Any] | None:
-        """The fields of a signed text; None: the text is not valid."""
         if len(text) > _LONGEST or not text.isascii():
             return None
         body, _, digest = text.partition(".")

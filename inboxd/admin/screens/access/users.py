@@ -1,11 +1,10 @@
 """Users of the settings, and the check of their passwords.
 
-Promises: an unknown user and a wrong password get the same answer, after the same work; passwords
-are compared in a thread, few at once and with few waiting, so that the loop goes on and memory is
-bounded; guesses are limited for each address and each user; a user who has signed in from an
-address before can do so again, whatever is guessed elsewhere.
-Known limit: from a new address, a user cannot sign in for a minute or two while somebody guesses
-the password from many addresses.
+Promises: an unknown user and a wrong password get the same answer, after the same work; a thread
+compares few passwords at once; guesses are limited for each address and each user; a user who has
+signed in from an address before can do so again, whatever is guessed elsewhere. Known limit: while
+somebody guesses the password from many addresses, a user cannot sign in from a new one for a minute
+or two.
 """
 
 from collections import OrderedDict
@@ -31,7 +30,7 @@ _MOST_PROVEN = 1_000
 
 
 class Users:
-    """The users who may sign in; there may be none, as after a reload."""
+    """There may be none, as after a reload."""
 
     def __init__(self, users: Iterable[AdminUser]) -> None:
         self._users: Mapping[str, AdminUser] = {each.name: each for each in users}
@@ -48,13 +47,11 @@ class Users:
         return self._users.get(name)
 
     def hash_of(self, name: str) -> PasswordHash:
-        """The user's hash; for an unknown user, a decoy that no password matches."""
+        """For an unknown user, a decoy that no password matches."""
         return self._hashes.get(name, self._decoy)
 
 
 class Passwords:
-    """Compares passwords, at a limited rate."""
-
     def __init__(self) -> None:
         self._throttle: Final = Throttle(_RATE, _BURST)
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
@@ -64,7 +61,7 @@ class Passwords:
     async def user(
         self, users: Users, name: str, password: str, address: str | None
     ) -> AdminUser | None:
-        """The user of this name and password; None: one of them is wrong. Raises RequestRefused."""
+        """None: name or password is wrong. Raises RequestRefused."""
         place = f"address {subscriber(address) if address else '-'}"
         both = (f"user {name}", place)
         names = [place] if both in self._proven else [*both]

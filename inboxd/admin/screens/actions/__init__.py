@@ -1,8 +1,4 @@
-"""The actions of the screens, a module for each subject; `ACTIONS` has all of them.
-
-Each is a declaration (`contract.py`) that calls an operation of `inboxd.operations`, as the command
-line does. *See:* `acting.py`, which asks for confirmation and runs them.
-"""
+"""The actions of the screens, a module for each subject; `ACTIONS` has all of them."""
 
 from typing import Final
 

@@ -1,11 +1,9 @@
 """Cancels and closes batches, and resumes workflows from their dead letters.
 
-Promises that a conflict is reported before the confirmation, as on the command line; that workers
-end the members that this request has no time for; that cancelling a batch with more than
-`TYPED_FROM` commands is confirmed by typing their number, and one with batches in it by a word,
-since their commands are not counted; and that workers resume a workflow, as a bulk action, with any
-number of dead letters.
-*See:* `operations/batches.py`; `actions/bulk.py`, which orders.
+Promises that workers end the members that this request has no time for, and resume a workflow with
+any number of dead letters; and that cancelling a batch with more than `TYPED_FROM` commands is
+confirmed by typing their number, and one with batches in it by a word, since their commands are not
+counted.
 """
 
 from collections.abc import Mapping
@@ -98,7 +96,7 @@ async def _do_cancel(visit: ActionVisit) -> ActionTold:
 
 
 async def _unsettled(visit: ActionVisit, row: Mapping[str, Any]) -> OthersTouched:
-    """The commands that have not ended; more: those in nested batches."""
+    """more: those in nested batches are not counted."""
     nested = await operations.has_batches(visit.session, row["id"])
     return OthersTouched(row["unsettled"], nested)
 

@@ -1,7 +1,4 @@
-"""Forces a breaker open or closed, or makes it automatic again.
-
-*See:* `operations/breakers.py`.
-"""
+"""Forces a breaker open or closed, or makes it automatic again."""
 
 from collections.abc import Mapping
 from typing import Final, cast

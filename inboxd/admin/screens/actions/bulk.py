@@ -1,9 +1,8 @@
 """Orders actions on all rows that match a filter; workers carry them out.
 
-Promises that an order covers the rows that the page has counted: relative times were fixed by the
-form, and filters that bulk actions do not support are refused; that visitors of certain tenants act
-only on their tenants' rows; that more than `TYPED_FROM` rows are confirmed by typing their number.
-*See:* `operations/bulk_orders.py`; `actions/order_controls.py`, which pauses and ends an order.
+Promises that an order covers the rows that the page has counted: the form fixed relative times, and
+unsupported filters are refused; that visitors of certain tenants act only on their rows; that more
+than `TYPED_FROM` rows are confirmed by typing their number.
 """
 
 import re
@@ -62,7 +61,6 @@ _TIMES: Final[Mapping[str, Sentence]] = {"since": tell("Since"), "until": tell("
 
 
 def _selection(table: HotTable, verb: Verb, visit: ActionVisit) -> Selection:
-    """The rows that the address selects. Raises UsageError."""
     about, lane = visit.about, _lane(table)
     named = texts(about, *_FILTERS, lane)
     if others := [name for name in _OTHERS if about.get(name)]:
@@ -107,7 +105,6 @@ async def _ask(table: HotTable, verb: Verb, visit: ActionVisit) -> Question:
 async def ask_for_all(
     table: HotTable, verb: Verb, visit: ActionVisit, wanted: Selection, command: str
 ) -> Question:
-    """Ask for confirmation of an order for these rows; `order_all` reads the form."""
     of_all = visit.visitor.tenants is None
     found = await operations.preview_all(
         visit.session, table, verb, wanted, settings=visit.settings if of_all else None
@@ -157,7 +154,6 @@ def _left_out(table: HotTable, verb: Verb) -> Iterator[Sentence]:
 
 
 def _follows(verb: Verb, found: Consequences) -> Iterator[Sentence]:
-    """The effect on batches, waiting rows and lines, in words for many rows."""
     names = listed([each.name or f"{each.kind} {each.id}" for each in found.batches])
     if names and verb == "replay":
         yield tell(
@@ -193,7 +189,6 @@ def _follows(verb: Verb, found: Consequences) -> Iterator[Sentence]:
 
 
 def told_number(found: OthersTouched) -> Sentence | str:
-    """The number of rows, as a word of a sentence."""
     n = f"{found.count:,}"
     return tell("at least {n}", n=n) if found.more else n
 
@@ -236,7 +231,6 @@ def _fields(
 
 
 def typed_number(typed: Mapping[str, str], count: int, *, whole: bool) -> Iterator[AskedField]:
-    """The field in which many rows are confirmed by their number; none for few rows."""
     if word := _confirming(count, whole=whole):
         yield AskedField(
             name="rows",
@@ -266,7 +260,6 @@ async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
 async def order_all(
     table: HotTable, verb: Verb, visit: ActionVisit, wanted: Selection
 ) -> ActionTold:
-    """Order the action that the form confirms. Raises UsageError, Conflict or NotFound."""
     seen = _SEEN.fullmatch(visit.seen or "")
     if seen is None:
         raise UsageError(NO_FORM)
@@ -285,14 +278,12 @@ async def order_all(
 
 
 def _confirming(count: int, *, whole: bool) -> str | None:
-    """The word to type as a confirmation; None: few rows need no word."""
     if not whole:
         return "all"
     return str(count) if count > TYPED_FROM else None
 
 
 def _terms(verb: Verb, typed: Mapping[str, str]) -> OrderTerms:
-    """The terms of the order (value, delay, rate, canary). Raises UsageError."""
     to: datetime | int | None = None
     if verb == "reschedule":
         to = read_until(typed.get("at", ""), UTC)

@@ -1,8 +1,4 @@
-"""The declaration of an action on the screens: its role, confirmation, operation and result.
-
-Promises that a declaration is all that an action needs: its address, the confirmation, refusals and
-results work the same way for all of them (`acting.py`).
-"""
+"""The declaration of an action on the screens: its role, confirmation, operation and result."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,24 +27,20 @@ Look = Literal["good", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A text of the catalogues, and the words for its placeholders, which may be sentences."""
+    """The words for placeholders may be sentences themselves."""
 
     text: str
     words: Mapping[str, object] = field(default_factory=dict)
 
 
 def tell(text: str, /, **words: object) -> Sentence:
-    """Make a sentence; a test finds all texts by the name of this function."""
+    """A test finds all texts by the name of this function."""
     return Sentence(text, words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedField:
-    """A field of a confirmation, in addition to the reason.
-
-    hint: an example, shown while the field is empty. note: a text beside the field. choices: pairs
-    of value and text.
-    """
+    """hint: shown while the field is empty. note: beside it. choices: pairs of value and text."""
 
     name: str
     title: Sentence
@@ -62,11 +54,10 @@ class AskedField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A confirmation.
+    """A confirmation. follows: consequences of what it `does`. doubts: obstacles and warnings.
 
-    does: effects of the action. follows: their consequences. doubts: obstacles and warnings. rows:
-    some of the rows. seen: a mark of the state that is shown; if the state has changed since, the
-    action is refused. final: it cannot be undone. parts: further values for its own template.
+    seen: a mark of the shown state; if it has changed since, the action is refused. final: it
+    cannot be undone. parts: further values for its own template.
     """
 
     title: Sentence
@@ -85,11 +76,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionVisit:
-    """One request for an action.
+    """about: the query of the address, which names the target. typed: the fields of the form.
 
-    about: the query of the address, which names the target. typed: the fields of the form, empty
-    before it is sent. once: the uuid of this form. seen: the mark in the form; None: it is not sent
-    yet. spool: that of this host, if the process has one.
+    once: the uuid of this form. seen: the mark in the form; None: it is not sent yet.
     """
 
     session: Session
@@ -104,17 +93,15 @@ class ActionVisit:
 
     @property
     def by(self) -> dict[str, Any]:
-        """The actor and the reason, as arguments of operations."""
         return {"actor": self.visitor.actor, "reason": self.reason}
 
     @property
     def expected(self) -> ExpectedRows:
-        """The visitor's tenants, and the state of the rows that the form showed."""
         return ExpectedRows(self.visitor.tenants, self.seen)
 
     @property
     def seen_at(self) -> datetime | None:
-        """The mark of the state that the form showed, if it is a time. Raises UsageError."""
+        """The mark of the shown state, if it is a time. Raises UsageError."""
         if not self.seen:
             return None
         try:
@@ -125,7 +112,7 @@ class ActionVisit:
 
     @property
     def seen_number(self) -> int:
-        """The number of the state that the form showed. Raises UsageError."""
+        """The mark of the shown state, as a number. Raises UsageError."""
         seen = self.seen or ""
         if not (seen.isascii() and seen.isdecimal() and len(seen) <= _DIGITS):
             raise UsageError(NO_FORM)
@@ -140,10 +127,9 @@ class ActionVisit:
 
 @dataclass(frozen=True, slots=True)
 class ActionTold:
-    """The result of an action. path: the page that is opened next.
+    """path: the page that is opened next. secret: only the answer to the form shows it.
 
-    look: how the sentence is shown; "warning": the action is done in part, or with a doubt;
-    "error": it failed. secret: made by the action; only the answer to the form shows it.
+    look: "warning": the action is done in part, or with a doubt; "error": it failed.
     """
 
     path: str
@@ -154,12 +140,10 @@ class ActionTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenAction:
-    """An action of the screens.
+    """GET asks for confirmation, POST acts. `do` returns None to ask again, with the input kept.
 
-    path: GET asks for confirmation, POST acts. do: returns the result; None: ask again, with the
-    input kept. back: gives the page to return to.
-    for_tenants: visitors of certain tenants may use it, and it only touches their tenants' rows.
-    reserved: its name, if it needs rights in the database that the role of operators lacks.
+    for_tenants: it only touches rows of the visitor's tenants. reserved: its name, if it needs
+    rights in the database that the role of operators lacks.
     """
 
     path: str
@@ -173,7 +157,7 @@ class ScreenAction:
 
 
 def due_field(value: str, *, required: bool = False) -> AskedField:
-    """A field for the time at which rows become due; a time without a zone is UTC."""
+    """A time without a zone is UTC."""
     return AskedField(
         name="at",
         title=tell("Due"),
@@ -185,6 +169,5 @@ def due_field(value: str, *, required: bool = False) -> AskedField:
 
 
 def way_back(about: QueryParams, otherwise: str) -> str:
-    """The page that the address names as the one to return to, or else another."""
     to = about.get("to")
     return safe(to) if to else otherwise

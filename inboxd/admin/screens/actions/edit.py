@@ -1,10 +1,8 @@
 """Edits a waiting command: it shows the changes first, and writes them after a confirmation.
 
-Promises that the changes are shown exactly as they would be written, since the preview writes them
-and rolls back; that a relative time becomes a fixed one when it is shown; and that viewing a
-payload is in the audit, if the settings ask for that. A payload with hidden parts is not shown, and
-stays as it is.
-*See:* `operations/edits.py`.
+Promises: changes are shown exactly as they would be written; a relative time becomes fixed when it
+is shown; the audit has a viewed payload, if the settings ask for that. A payload with hidden parts
+is not shown.
 """
 
 import hashlib
@@ -89,7 +87,7 @@ async def _ask(visit: ActionVisit) -> Question:
 
 
 async def _found(visit: ActionVisit) -> tuple[EditableCommand, bool]:
-    """The command, and whether its payload is left out because a part of it is hidden."""
+    """True: the payload is left out, since a part of it is hidden."""
     found = await operations.editable(visit.session, read_row_id(visit.named("id")))
     text = found.payload
     if text is None or not await hides_some_of(visit, "command", found.type, text):
@@ -98,7 +96,6 @@ async def _found(visit: ActionVisit) -> tuple[EditableCommand, bool]:
 
 
 def _shown(found: EditableCommand) -> dict[str, str]:
-    """The editable fields, as texts of the form."""
     shown = {"at": _moment(found.run_at), "priority": str(found.priority)}
     if found.payload is not None and not found.kept:
         shown["payload"] = found.payload
@@ -126,10 +123,7 @@ def _fields(typed: Mapping[str, str]) -> list[AskedField]:
 async def _changes(
     visit: ActionVisit, found: EditableCommand, typed: dict[str, str]
 ) -> tuple[EditedField, ...] | None:
-    """The changes; None: the input is not valid, which the action reports.
-
-    A relative time in `typed` is replaced by the moment that it means.
-    """
+    """Fix a relative time in `typed`. None: the input is not valid, which the action reports."""
     try:
         wanted = _wanted(found, typed)
         if wanted.run_at is not None:
@@ -142,7 +136,6 @@ async def _changes(
 async def _preview(
     visit: ActionVisit, found: EditableCommand, wanted: CommandEdit
 ) -> tuple[EditedField, ...]:
-    """The changes. Raises UsageError, and the errors of the edit itself."""
     if wanted == CommandEdit():
         return ()
     if wanted.payload is not None:
@@ -151,7 +144,7 @@ async def _preview(
 
 
 def _wanted(found: EditableCommand, typed: Mapping[str, str]) -> CommandEdit:
-    """The fields whose input differs from the shown values. Raises UsageError."""
+    """Only changed input counts. Raises UsageError."""
     new = {name: typed.get(name, value) for name, value in _shown(found).items()}
     at, priority, payload = new["at"].strip(), new["priority"].strip(), new.get("payload")
     same = payload is None or _plain(payload) == _plain(found.payload or "")
@@ -194,12 +187,12 @@ def _moment(at: datetime) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text without the line ends (CR LF) that a browser adds."""
+    """A browser adds line ends of CR LF."""
     return text.replace("\r\n", "\n").strip()
 
 
 def _mark(typed: Mapping[str, str]) -> str:
-    """A digest of the input; it proves that the changes of exactly this input were shown."""
+    """It proves that the changes of exactly this input were shown."""
     told = [_plain(typed.get(name, "")) for name in ("at", "priority", "payload")]
     return hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
 

@@ -1,10 +1,7 @@
 """Adds, changes, removes, enables and disables endpoints, makes secrets, and resends deliveries.
 
-Promises that a new secret is shown once, in the answer to its form, and by no other page; that no
-form takes a secret; and that an endpoint of the settings can only be enabled and disabled, and its
-deliveries resent.
-Known limit: a secret of your own can be set only on the command line.
-*See:* `operations/endpoints.py`; `pages/endpoints.py`.
+Promises: a new secret is shown once; no form takes a secret: your own is set on the command line.
+An endpoint of the settings can only be enabled and disabled, and its deliveries resent.
 """
 
 import re
@@ -62,7 +59,6 @@ async def _one(visit: ActionVisit) -> EndpointRow:
 
 
 def _unchanged(visit: ActionVisit) -> dict[str, Any]:
-    """Return the state that the form showed, actor and reason, as arguments of operations."""
     if (seen := visit.seen_at) is None:
         raise UsageError(NO_FORM)
     return {"seen": seen, **visit.by}
@@ -284,7 +280,6 @@ async def _do_remove(visit: ActionVisit) -> ActionTold:
 
 
 def _fields(typed: Mapping[str, str], *, required: bool = False) -> list[AskedField]:
-    """Return the fields that can be changed."""
     return [
         AskedField(
             name="url",
@@ -334,7 +329,7 @@ def _fields(typed: Mapping[str, str], *, required: bool = False) -> list[AskedFi
 
 
 def _shown(row: EndpointRow) -> dict[str, str]:
-    """Return the texts of the form; a URL that the database role may not read is empty."""
+    """A URL that the database role may not read is empty."""
     return {
         "url": row["url"] or "",
         "types": " ".join(row["types"]),
@@ -347,7 +342,6 @@ def _shown(row: EndpointRow) -> dict[str, str]:
 
 
 def _read(typed: Mapping[str, str]) -> dict[str, Any]:
-    """Read the values of the form. Raises UsageError."""
     text = {name: typed.get(name, "").strip() for name in ("rate", "concurrency", "disable_after")}
     try:
         concurrency = int(text["concurrency"]) if text["concurrency"] else None

@@ -1,10 +1,9 @@
 """Erases the data of a tenant or an entity: first it asks of whom, then it shows the rows.
 
-Promises that an erasure of more rows than were shown is refused; that more than `TYPED_FROM` rows
-are confirmed by typing their number; and that an erasure that runs out of time says so: the rows
-erased so far stay erased and are in the audit, and it is not reported as complete.
-Known limit: each erasure starts with the oldest history, so a long history is refused here before
-the confirmation, and left to the command line.
+Promises: an erasure of more rows than were shown is refused, and more than `TYPED_FROM` rows are
+confirmed by typing their number; one that runs out of time says so, and its erased rows are in the
+audit. Known limit: a long history is left to the command line, since each erasure starts with its
+oldest part.
 """
 
 from typing import Final
@@ -37,7 +36,7 @@ _WHOM: Final = ("tenant", "entity_type", "entity_id")
 
 
 def _subject(visit: ActionVisit) -> Subject | None:
-    """The tenant or entity in the address; None: it has neither yet. Raises UsageError."""
+    """None: the address has neither yet. Raises UsageError."""
     tenant, type_, id_ = (visit.about.get(name) or None for name in _WHOM)
     return subject_of(tenant, type_, id_) if tenant or type_ or id_ else None
 
@@ -51,7 +50,6 @@ async def _ask(visit: ActionVisit) -> Question:
 
 
 def _whom(visit: ActionVisit, refused: str | None = None) -> Question:
-    """Ask for the tenant or the entity. refused: why the given one was refused."""
     titles = (tell("Tenant"), tell("Entity type"), tell("Entity id"))
     whom = [
         AskedField(name=name, title=title, value=visit.about.get(name, ""))
@@ -79,7 +77,6 @@ def _whom(visit: ActionVisit, refused: str | None = None) -> Question:
 
 
 async def _whether(visit: ActionVisit, subject: Subject) -> Question:
-    """Count the rows, and ask for confirmation."""
     about = await _counted(visit, subject)
     reach = tell(
         "Rows in history: {settled}; dead letters: {dead}; rows that wait or run: {unsettled}.",
@@ -128,7 +125,7 @@ async def _whether(visit: ActionVisit, subject: Subject) -> Question:
 
 
 async def _counted(visit: ActionVisit, subject: Subject) -> About:
-    """The numbers of rows. Raises Conflict if counting takes too long."""
+    """Raises Conflict if counting takes too long."""
     with anyio.move_on_after(_COUNT_SECONDS) as looked:
         about = await survey(visit.session, subject)
     if looked.cancelled_caught:
@@ -176,7 +173,7 @@ async def _do(visit: ActionVisit) -> ActionTold:
 
 
 def _deadline() -> float:
-    """When to stop an erasure: early enough to answer within the time limit of the request."""
+    """Early enough to answer within the time limit of the request."""
     return min(
         anyio.current_time() + _ERASE_SECONDS,
         anyio.current_effective_deadline() - _ANSWER_SECONDS,

@@ -1,8 +1,4 @@
-"""Actions on failure groups: archive one, or return it to the list.
-
-Promises that a group is archived as it was shown; if it has grown since, nothing is changed.
-*See:* `operations/archived_groups.py`; `actions/bulk.py` and `actions/rows.py`, which replay.
-"""
+"""Archives a failure group as it was shown, or returns it to the list."""
 
 from typing import Final
 
@@ -24,7 +20,7 @@ from inboxd.operations.failures import Group
 
 
 async def _group(visit: ActionVisit, *, archived: bool) -> list[Group]:
-    """The group's parts, one per kind of row. Raises NotFound, or Conflict if it is not so."""
+    """One part per kind of row. Raises NotFound, or Conflict if it is not so."""
     name = visit.named("group")
     found = await operations.failures(visit.session, name)
     if all(each.archived for each in found) is not archived:

@@ -1,7 +1,4 @@
-"""Actions on lanes, sources and schedules: pause, resume, flush, unsubscribe, run.
-
-*See:* `operations/controls.py`, `operations/by_hand.py`.
-"""
+"""Actions on lanes, sources and schedules: pause, resume, flush, unsubscribe, run."""
 
 from collections.abc import Collection, Mapping
 from typing import Final, cast, get_args
@@ -52,12 +49,12 @@ def _page(about: QueryParams) -> str:
 
 
 async def _paused(visit: ActionVisit, kind: str, name: str) -> Control | None:
-    found = await controls.read(visit.session.connection, visit.session.sql)
+    found = await controls.read(visit.session)
     return next((row for row in found if (row["kind"], row["name"]) == (kind, name)), None)
 
 
 async def _check_known(visit: ActionVisit, kind: Kind, name: str) -> None:
-    """Raise UnknownName for a name that does not exist, as the command line does."""
+    """Raise UnknownName for a name that does not exist."""
     settings = visit.settings
     also: Mapping[str, Collection[str]] = {
         "topic": settings.topics,

@@ -1,8 +1,7 @@
 """Pauses, resumes and ends ordered bulk actions.
 
 Promises that visitors of certain tenants control only actions on their tenants' rows, and that an
-action is only resumed if the reason of its pause is still the one that was shown.
-*See:* `operations/order_controls.py`; `pages/bulk_actions.py`, which lists them.
+action is only resumed if its pause still has the shown reason.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,9 @@
 """Replays a command with another payload: it shows the changes first, and asks for confirmation.
 
-Promises that the old row keeps its payload; that both payloads are shown exactly as they are
-stored, to the last digit; and that viewing them is in the audit, if the settings ask for that.
-Events are facts, so there is no such action for them.
-Known limits: only for commands without an ordering key, since the others run again in their own
-place. A payload with hidden parts can only be replaced on a terminal: the form would store the
-payload that it shows.
-*See:* `operations/rows.py`.
+Promises: both payloads are shown exactly as they are stored; the audit has the view, if the
+settings ask for that. Known limits: not for events, which are facts, nor for commands with an
+ordering key. A payload with hidden parts can only be replaced on a terminal: the form would store
+the payload that it shows.
 """
 
 import hashlib
@@ -38,19 +35,18 @@ MOST_BODY: Final = 3 * MOST + 16 * 1024
 
 
 async def hides_some_of(visit: ActionVisit, kind: str, type_: str, payload: str) -> bool:
-    """Whether the screens hide a part of a payload, given as JSON text."""
     redaction = await redaction_of(visit.session, visit.settings.admin, kind, [type_])
     return redaction.hides_type(type_) or redaction.hides_some([payload])
 
 
 async def note_look(visit: ActionVisit, target: str) -> None:
-    """Write an audit entry about viewing a payload before it is shown, if the settings ask."""
+    """The audit entry comes before the payload is shown."""
     if visit.settings.admin.audit_payloads:
         await operations.viewed(visit.session, target, actor=visit.visitor.actor)
 
 
 async def _payload(visit: ActionVisit, id_: int, type_: str) -> str:
-    """The command's payload as text. Writes the audit entry first; raises Conflict if hidden."""
+    """Write the audit entry first; raise Conflict if a part is hidden."""
     text = await payload_text(visit.session, id_)
     if await hides_some_of(visit, "command", type_, text):
         raise Conflict(
@@ -62,7 +58,6 @@ async def _payload(visit: ActionVisit, id_: int, type_: str) -> str:
 
 
 async def _typed(visit: ActionVisit, typed: str | None) -> str | None:
-    """The input as it would be stored; None: it is missing or not valid."""
     if typed is None:
         return None
     try:
@@ -150,7 +145,7 @@ def _command(id_: object) -> str:
 
 
 def _mark(payload: str) -> str:
-    """A digest of the payload; it proves that the changes of exactly this payload were shown."""
+    """It proves that the changes of exactly this payload were shown."""
     return hashlib.blake2b(payload.replace("\r\n", "\n").encode(), digest_size=12).hexdigest()
 
 

@@ -1,8 +1,6 @@
 """Emits an event or sends a command by hand.
 
-Promises that a form writes one row, however often it is sent: the form has the row's uuid.
-Known limit: one row at a time; files are for the command line.
-*See:* `operations/by_hand.py`, `cli/produce.py`.
+Promises that a form writes one row, however often it is sent: it has the row's uuid.
 """
 
 from collections.abc import Collection, Mapping

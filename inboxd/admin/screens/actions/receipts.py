@@ -1,10 +1,8 @@
 """Sends a stored webhook again, to an address that the visitor gives.
 
 Promises: a form sends once, in any process, and is in the audit before anything is sent; it reaches
-only addresses that deliveries of webhooks may reach; it sends no contents that the screens hide,
-and no secret that a new signature would contain.
-Known limits: the visitor's request waits for the answer; the result shows only its status.
-*See:* `operations/receipts.py`; `outbound/client.py`, which sends.
+only addresses that deliveries may reach; it sends neither hidden contents nor a secret of a new
+signature. Known limit: the request waits for the answer, and shows only its status.
 """
 
 from collections.abc import Iterator
@@ -50,7 +48,7 @@ _MOST_EVENTS: Final = 100
 
 
 async def _request(visit: ActionVisit) -> RequestAgain:
-    """Make the request. Raises NotFound, or Conflict if the screens hide a part of it."""
+    """Raises NotFound, or Conflict if the screens hide a part of it."""
     id_, settings = read_row_id(visit.named("id")), visit.settings
     original = bool(visit.typed.get("original"))
     made = await request_again(visit.session, settings, id_, original=original)
@@ -65,7 +63,7 @@ async def _request(visit: ActionVisit) -> RequestAgain:
 
 
 async def _hides_some_of(visit: ActionVisit, made: RequestAgain) -> bool:
-    """Return whether the screens hide a part of the body, or of headers beside the signature."""
+    """Look at the body, and at headers beside the signature."""
     admin, ids = visit.settings.admin, list(made.event_ids)
     found = await events_of(visit.session, ids[:_MOST_EVENTS])
     types = sorted({event["type"] for event in found})
@@ -168,7 +166,6 @@ def _check(url: str, webhooks: OutboundWebhooks) -> None:
 
 
 async def _sent(made: RequestAgain, url: str, webhooks: OutboundWebhooks) -> tuple[Sentence, Look]:
-    """Send the request; returns the result, and how it is shown."""
     from inboxd.outbound.client import TargetClient, TargetRequest  # noqa: PLC0415 - as above
 
     left = anyio.current_effective_deadline() - anyio.current_time() - _PAGE_SECONDS

@@ -1,9 +1,7 @@
 """Actions on one row, from its page, or on rows chosen in a list.
 
-Promises that all rows are changed or none; that none is, if one has changed since the confirmation
-was shown; and that visitors of certain tenants act only on their tenants' rows, and learn nothing
-about others.
-*See:* `operations/rows.py`, `operations/consequences.py`.
+Promises that all rows are changed or none; that none is, if one has changed since it was shown; and
+that visitors of certain tenants learn nothing about others' rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +58,6 @@ _DOES: Final[Mapping[Action, Sequence[Sentence]]] = {
 
 
 def row_ids(about: QueryParams) -> list[int | UUID]:
-    """The rows that an address names. Raises UsageError."""
     ids = [read_row_id(each) for each in dict.fromkeys(about.getlist("id"))]
     if not ids:
         raise UsageError("no row is chosen: choose at least one row in the list")
@@ -70,7 +67,7 @@ def row_ids(about: QueryParams) -> list[int | UUID]:
 
 
 def _title(table: HotTable, ids: Sequence[object]) -> Sentence:
-    """The row, or the number of rows. Each table has its own texts, since grammar differs."""
+    """Each table has its own texts, since grammar differs."""
     if len(ids) == 1:
         return (
             tell("Event {id}", id=ids[0]) if table == "events" else tell("Command {id}", id=ids[0])
@@ -116,7 +113,6 @@ async def _ask(table: HotTable, action: Action, visit: ActionVisit) -> Question:
 
 
 def doubts_of(found: Consequences) -> Iterator[Sentence]:
-    """The rows whose unique key another row holds."""
     for id_, other in found.held[:_MOST_NAMED]:
         yield tell(
             "Command {id} cannot be replayed yet: command {other}, which has not ended, holds "
@@ -129,7 +125,6 @@ def doubts_of(found: Consequences) -> Iterator[Sentence]:
 
 
 def follows_of(action: Action, found: Consequences) -> Iterator[Sentence]:
-    """The effect on batches, on rows that wait for these, and on lines."""
     names = listed([each.name or f"{each.kind} {each.id}" for each in found.batches])
     if names and action == "replay":
         yield tell(
@@ -154,7 +149,6 @@ def follows_of(action: Action, found: Consequences) -> Iterator[Sentence]:
 
 
 def released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
-    """The effect on rows that wait for these."""
     n = f"{waiting.count:,}"
     if action == "replay" and waiting.more:
         yield tell("Rows that wait for it, and are released when it succeeds: at least {n}.", n=n)

@@ -1,9 +1,7 @@
 """Adds, changes and removes schedules while workers run.
 
-Promises that schedules declared by workers stay as they are declared, and that viewing a payload is
-in the audit, if the settings ask for that.
-Known limit: a schedule whose payload has hidden parts can only be changed on a terminal.
-*See:* `operations/schedules.py`; `lanes.py`, which runs and pauses any of them.
+Promises that the audit has each view of a payload, if the settings ask for that. Known limit: a
+schedule whose payload has hidden parts can only be changed on a terminal.
 """
 
 from collections.abc import Collection, Mapping
@@ -151,7 +149,6 @@ async def _do_remove(visit: ActionVisit) -> ActionTold:
 
 
 def _fields(typed: Mapping[str, str]) -> list[AskedField]:
-    """The fields that can be changed."""
     return [
         AskedField(
             name="cron",
@@ -194,7 +191,6 @@ def _fields(typed: Mapping[str, str]) -> list[AskedField]:
 
 
 def _said(typed: Mapping[str, str], lane: str) -> dict[str, Any]:
-    """The input of the form as fields of a schedule. Raises UsageError."""
     said: dict[str, Any] = {
         name: typed[name].strip()
         for name in ("cron", "zone", "missed", *_TEXTS)
@@ -210,7 +206,6 @@ def _said(typed: Mapping[str, str], lane: str) -> dict[str, Any]:
 
 
 def _named_in(settings: Settings, kind: operations.Named) -> Collection[str]:
-    """The topics or queues that the settings have sections for."""
     return settings.topics if kind == "topic" else settings.queues
 
 

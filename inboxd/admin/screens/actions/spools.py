@@ -1,10 +1,8 @@
 """Actions on the spool of this host: drain, insert or discard a receipt, discard a folder.
 
-Promises that an action only touches the host that the page showed; that discarding needs a reason
-and a typed word, since the senders got an answer 2xx and will not send again.
-Known limit: a process that does not receive has no spool; its screens name the command and the
-host.
-*See:* `inboxd/inbound/spool/operate.py`, which acts, also for the command line.
+Promises: an action only touches the host that the page showed; discarding needs a reason and a
+typed word, since the senders got an answer 2xx and will not send again. Known limit: a process that
+does not receive has no spool; its screens name the command and the host.
 """
 
 import re
@@ -42,7 +40,7 @@ _LOST: Final = tell("This cannot be undone. The senders got an answer 2xx and wi
 
 
 def _spool(visit: ActionVisit, command: str) -> HostSpool:
-    """The spool of the host in the address. Raises RequestRefused, if that is not this host."""
+    """Raises RequestRefused, if the address names another host."""
     host, spool = visit.named("host"), visit.spool
     if spool is None or spool.host != host:
         here = "has no spool" if spool is None else f"is on {spool.host}"

@@ -1,8 +1,4 @@
-"""Resets a stream of a broker: sets where it continues.
-
-Promises that a form resets a stream once, in any process.
-*See:* `operations/messages.py`; `pages/sources.py`, which lists the streams.
-"""
+"""Resets a stream of a broker, once for each form: sets where it continues."""
 
 from typing import Final
 
@@ -28,7 +24,7 @@ _PLACES: Final = (
 
 
 def _stream(visit: ActionVisit) -> tuple[str, str]:
-    """Return source and stream of the address. Raises UsageError for a source without positions."""
+    """Raises UsageError for a source without positions."""
     source, stream = visit.named("source"), visit.named("stream")
     check_has_positions(visit.settings, source)
     return source, stream

@@ -1,8 +1,4 @@
-"""The pages, a module for each subject; `SCREENS` has all of them.
-
-A module's `SCREENS` are its own. `inboxd.operations` reads the contents of a page, as for the
-command line.
-"""
+"""The pages, a module for each subject; `SCREENS` has all of them."""
 
 from typing import Final
 

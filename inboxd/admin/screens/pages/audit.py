@@ -1,9 +1,4 @@
-"""The audit: the actions of operators, with actor, time, reason and number of rows.
-
-Promises that a filter searches at most some thousand entries, and that the page shows how far.
-
-*See:* `operations/audit.py`, which the command line's `audit` prints too.
-"""
+"""The audit: the actions of operators; a filter searches at most some thousand entries."""
 
 import re
 from collections.abc import Iterator
@@ -47,7 +42,7 @@ async def _audit(visit: PageVisit) -> ScreenPage:
 
 
 def _parts_of(target: str) -> Iterator[tuple[str, str | None]]:
-    """The parts of a target, each with the address of its page, if it has one."""
+    """Each part has the address of its page, if it has one."""
     if rows := _ROWS.fullmatch(target):
         for place, number in enumerate(rows[2].split(", ")):
             if place:

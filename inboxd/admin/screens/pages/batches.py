@@ -1,8 +1,6 @@
 """Batches and workflows: lists with totals and filters, and one in full with its members.
 
-Promises that no number of a batch is counted from its members: the batch's row has it.
 Known limit: totals and charts follow only the filters by type and tenant.
-*See:* `operations/batch_details.py`, `operations/recent_batches.py`, `operations/totals.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -142,7 +140,6 @@ def _tiles(
 
 
 async def _figures(kind: Kind, visit: PageVisit, wanted: BatchFilter) -> dict[str, Any]:
-    """The values for the charts: batches by the time of their creation, and by type."""
     span = cast("Span", one_of(visit.query, "span", SPANS))
     found = await visit.shared.get(
         visit.session,
@@ -220,7 +217,6 @@ async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:
 
 
 def _members(batch: int, end: str) -> str:
-    """The address of the members that an end counts."""
     of = [("status", each) for each in _COUNTED.get(end, (end,))]
     return f"{addresses.with_query(f'/batches/{batch}', of)}#members"
 
@@ -228,7 +224,6 @@ def _members(batch: int, end: str) -> str:
 def _types(
     row: dict[str, Any], members: operations.Members, steps: Sequence[Mapping[str, Any]]
 ) -> set[str]:
-    """The types of all commands on the page."""
     rows = (*members.rows, *steps, *row["failures"], *row["waiting"])
     return {each["type"] for each in rows if each["type"]}
 

@@ -1,7 +1,4 @@
-"""Breakers: the targets that are down, since when and why, and the lanes that need them.
-
-*See:* `store/breakers.py`, which the command line's `breakers` prints too.
-"""
+"""Breakers: the targets that are down, since when and why, and the lanes that need them."""
 
 from functools import partial
 

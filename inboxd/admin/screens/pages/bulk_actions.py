@@ -1,9 +1,4 @@
-"""Bulk actions: actions on all rows that match, and their progress.
-
-Promises that visitors of certain tenants see only the actions on their tenants' rows.
-
-*See:* `operations/bulk_orders.py`, which the command line's `actions` prints too.
-"""
+"""Bulk actions and their progress; visitors of certain tenants see those on their rows."""
 
 import re
 from typing import Final

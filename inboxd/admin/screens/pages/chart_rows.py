@@ -1,11 +1,8 @@
 """Links from a chart to its rows: for each step, and for each number of its table.
 
-Promises that an address has the time of the step and the filter for the counted rows, so that its
-list shows just these; and that a step without rows has no address. Known limits: a row counts for
-the minute in which a worker saw it end, so a row at the edge of a minute may be listed in the next;
-failed attempts are one list, whether they were the last or not, with at most the newest 50 attempts
-of a row; a row is listed once; rows that history no longer keeps are counted, but not listed.
-*See:* `charts.py`, which draws; `store/finding.py`, which has the filters by time.
+Promises that a list shows just the counted rows of its step. Known limits: a row at the edge of a
+minute may be listed in the next; failed attempts are one list, whether they were the last or not,
+with at most the newest 50 of a row; rows that history no longer keeps are counted, but not listed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,16 +36,15 @@ _FOLLOWED: Final = frozenset({"type", "tenant", "limit"})
 
 
 def followed(query: QueryParams) -> list[tuple[str, str]]:
-    """The query of a list without the filters that its charts do not follow."""
+    """Leave out the filters that the list's charts do not follow."""
     return [(name, value) for name, value in query.multi_items() if name in _FOLLOWED]
 
 
 @dataclass(frozen=True, slots=True)
 class ChartRows:
-    """Links of one chart. of: an address for each list (events, commands). by: for whole steps.
+    """of: an address for each list (events, commands). by: for whole steps.
 
-    ids: of each step, the smallest and the largest id of its rows, for lists that are not found by
-    time; None: it has no rows.
+    ids: the smallest and largest of each step, for lists not found by time; None: it has no rows.
     """
 
     steps: Sequence[datetime]
@@ -57,7 +53,7 @@ class ChartRows:
     ids: Sequence[tuple[int, int] | None] = ()
 
     def at(self, place: int, curves: Sequence[Curve]) -> str | None:
-        """The address of a step's rows; of two lists, the one with more of them; None: no rows."""
+        """Of two lists, the one with more of them; None: no rows."""
 
         def counted(table: str) -> float:
             parts = (self._part(table, curve) for curve in curves)
@@ -67,14 +63,13 @@ class ChartRows:
         return self._address(table, place, {"by": self.by}) if counted(table) else None
 
     def _part(self, table: str, curve: Curve) -> Sequence[float | None] | None:
-        """The numbers of a list's rows that the address of a step shows; None: it shows none."""
         if len(self.of) > 1:
             return curve.of.get(table)
         shown = curve.rows is not None and curve.rows.get("by") in _IN_STEPS[self.by]
         return curve.values if shown else None
 
     def numbers(self, curve: Curve, place: int) -> list[tuple[str, str, str]]:
-        """The links of one number, for each list: the number, the list, the address."""
+        """Each has the number, the list, the address."""
         if curve.rows is None or curve.values[place] is None:
             return []
         if len(self.of) == 1:

@@ -1,11 +1,8 @@
 """The doctor: problems of the inbox, and their remedies.
 
-Promises that all visitors of a process share an examination for `_FRESH_SECONDS`, and that it stops
-after `_MOST_SECONDS`; the page shows its age, and the groups that were not examined. The overview,
-which must not fail because of the doctor, has a shorter examination of its own, or none if too much
-of its time is over.
-Known limit: spools on the disks of receivers need `inboxd doctor` on their hosts.
-*See:* `operations/doctor/`, which the command line's `doctor` prints too.
+Promises that all visitors of a process share an examination for `_FRESH_SECONDS`, which stops after
+`_MOST_SECONDS`. The overview, which must not fail because of the doctor, has a shorter one of its
+own. Known limit: spools on the disks of receivers need `inboxd doctor` on their hosts.
 """
 
 from contextlib import aclosing
@@ -33,7 +30,7 @@ _LEFT_SECONDS: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """One examination. left: groups that were not examined, or only in part."""
+    """left: groups that were not examined, or only in part."""
 
     document: dict[str, Any]
     at: float
@@ -42,11 +39,11 @@ class Examination:
 
     @property
     def age(self) -> float:
-        """Its age in seconds, from its end on."""
+        """In seconds, from its end on."""
         return monotonic() - self.at
 
     def at_least(self, verdict: Verdict) -> list[dict[str, Any]]:
-        """The findings with this verdict or a graver one, the gravest first."""
+        """The gravest findings come first."""
         findings = self.document["findings"]
         found = [each for each in findings if each["verdict"].rank >= verdict.rank]
         return sorted(found, key=lambda each: -each["verdict"].rank)
@@ -77,7 +74,7 @@ def _count(findings: list[dict[str, Any]], verdict: Verdict) -> int:
 
 
 async def examined_briefly(visit: PageVisit) -> Examination | None:
-    """The shared examination for the overview; None: there was no time, or it failed."""
+    """None: there was no time, or it failed."""
 
     async def read() -> Examination | None:
         left = anyio.current_effective_deadline() - anyio.current_time()

@@ -1,7 +1,4 @@
-"""Endpoints: their URLs and states, and their deliveries. Never a secret.
-
-*See:* `operations/endpoints.py`, which the command line's `endpoints` prints too.
-"""
+"""Endpoints: their URLs and states, and their deliveries. Never a secret."""
 
 import shlex
 from collections.abc import Mapping
@@ -68,7 +65,7 @@ async def _one(visit: PageVisit) -> ScreenPage:
 
 
 def _seen(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The endpoint without its URL and error for viewers: a URL may have a secret in it."""
+    """A URL may have a secret in it: viewers see neither URL nor error."""
     document = endpoint_document(row)
     if visit.visitor.may(Role.READER):
         return document

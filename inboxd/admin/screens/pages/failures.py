@@ -1,7 +1,4 @@
-"""Dead letters as groups of equal failures, and one group with its rows.
-
-*See:* `operations/failures.py`, which the command line's `failures` prints too.
-"""
+"""Dead letters as groups of equal failures, and one group with its rows."""
 
 from dataclasses import asdict
 from functools import partial
@@ -86,7 +83,7 @@ async def _group(visit: PageVisit) -> ScreenPage:
 
 
 async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict[str, Any]:
-    """The values for one group; a group without a fingerprint has no list of rows."""
+    """A group without a fingerprint has no list of rows."""
     rows: list[dict[str, Any]] = []
     if group.fingerprint is not None:
         rows = await rows_of(visit.session, group, above=after, limit=limit)
@@ -106,7 +103,6 @@ async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict
 
 
 async def _secret_keys(visit: PageVisit, kind: str) -> list[str]:
-    """The keys that handlers declare as secrets, of all types; shared by all visitors."""
     read = partial(listing.secret_keys, visit.session, kind)
     found = await visit.shared.get(visit.session, f"secret keys of {kind}s", _FRESH_SECONDS, read)
     if found is None:

@@ -1,7 +1,4 @@
-"""Finds a row or a name by one field; a single hit is opened at once.
-
-*See:* `operations/lookup.py`.
-"""
+"""Finds a row or a name by one field; a single hit is opened at once."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -48,7 +45,6 @@ def _address(hit: Hit) -> str:
 
 
 def _filters(text: str) -> list[tuple[str, str, str]]:
-    """Lists to look in: the table, the title of the filter, and the address."""
     return [
         (table, title, addresses.with_query(f"/{table}", [(name, text)]))
         for title, name in _FILTERS

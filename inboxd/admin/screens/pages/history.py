@@ -1,7 +1,4 @@
-"""History: its partitions, their sizes, which are removed next, and which are counted.
-
-*See:* `operations/history.py`, which the command line's `history` prints too; `store/census.py`.
-"""
+"""History: its partitions, their sizes, which are removed next, and which are counted."""
 
 from typing import Any
 
@@ -20,7 +17,7 @@ async def _history(visit: PageVisit) -> ScreenPage:
     if visit.query.get("all") != "1":
         used = [row for row in rows if not _is_dull(row)]
         hidden, rows = len(rows) - len(used), used
-    uncounted = await census.uncounted(visit.session.connection, visit.session.sql)
+    uncounted = await census.uncounted(visit.session)
     part = part_of(sorted(rows, key=_order, reverse=True), _key, visit.query)
     shown = {
         "part": part,
@@ -40,12 +37,10 @@ def _order(row: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _is_dull(row: dict[str, Any]) -> bool:
-    """Whether a partition is empty and nothing happens to it."""
     return bool(row["empty"]) and row["state"] == "attached" and not row["due"]
 
 
 def _sums(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """For each table: partitions with rows, bytes, the oldest, and partitions to be removed."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         sums = found.setdefault(row["table"], {"days": 0, "bytes": 0, "oldest": None, "due": 0})

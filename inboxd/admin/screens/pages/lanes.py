@@ -1,7 +1,4 @@
-"""Queues and topics: their waiting rows, their throughput, and their blocked keys.
-
-*See:* `operations/lanes.py`, which the command line prints too.
-"""
+"""Queues and topics: their waiting rows, their throughput, and their blocked keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,10 +98,7 @@ async def _topic(visit: PageVisit) -> ScreenPage:
 
 @dataclass(frozen=True, slots=True)
 class LaneDone:
-    """The executions in a queue or topic, in a span and in the last hour.
-
-    used: rows used it in the time for which statistics are kept, or it is `default`.
-    """
+    """used: rows used it while statistics are kept, or it is `default`."""
 
     name: str
     span: Span
@@ -130,7 +124,6 @@ async def _done(visit: PageVisit, place: Place, name: str) -> LaneDone:
 
 
 async def _shown(visit: PageVisit, place: Place, done: LaneDone) -> dict[str, Any]:
-    """Further values for the template: charts, figures, pauses and open breakers."""
     name, span, now, figures = done.name, done.span, done.now, done.figures
     found, steps = await overview(visit), rates.steps(span, now)
     by_type = {each.type or "": rates.told(each, span, now) for each in rates.by_type(figures)}
@@ -181,7 +174,7 @@ def _over(
 async def _backlog(
     visit: PageVisit, lane: tuple[str, str, str | None], steps: Sequence[datetime]
 ) -> list[Curve]:
-    """Curves of waiting rows and dead letters; a step without a sample has no number."""
+    """A step without a sample has no number."""
     step = steps[1] - steps[0]
     within = (steps[0], steps[-1] + step, len(steps))
     read = partial(samples.series, visit.session, *within)
@@ -201,7 +194,6 @@ async def _backlog(
 
 
 async def _trends(session: Session, kind: str, now: datetime) -> dict[str, list[int]]:
-    """The waiting rows of each queue or topic in the last hour, by minute, of all types."""
     minutes = rates.steps("hour", now)
     found: dict[str, list[int]] = {}
     for row in await samples.lanes_series(session, minutes[0]):

@@ -1,8 +1,6 @@
 """Markers in charts: acts of operators, breakers and releases, each at its time.
 
-Promises that visitors of certain tenants see no markers, since these concern all tenants. All
-charts and visitors share one reading of each length for `_FRESH_SECONDS`.
-*See:* `operations/markers.py`; `charts.py`, which draws; `templates/parts.html`, their texts.
+Visitors of certain tenants see none, since these concern all tenants. All others share a reading.
 """
 
 from collections.abc import Sequence
@@ -22,14 +20,14 @@ _BACK: Final = (timedelta(hours=26), timedelta(days=8), timedelta(days=92))
 
 @dataclass(frozen=True, slots=True)
 class PlacedMarker:
-    """A marker of a chart. place: from 0, its first step, to 1, its last."""
+    """place: from 0, its first step, to 1, its last."""
 
     place: float
     told: Marker
 
 
 async def markers_of(visit: PageVisit, steps: Sequence[datetime]) -> list[PlacedMarker]:
-    """The markers within these steps, the oldest first; none, if they could not be read."""
+    """The oldest first; none, if they could not be read."""
     if visit.visitor.tenants is not None:
         return []
     covered = steps[-1] - steps[0] + 2 * (steps[1] - steps[0])
@@ -41,7 +39,7 @@ async def markers_of(visit: PageVisit, steps: Sequence[datetime]) -> list[Placed
 
 
 def placed(markers: Sequence[Marker], steps: Sequence[datetime]) -> list[PlacedMarker]:
-    """Place markers in a chart, which draws the values of a step at the step's beginning."""
+    """A chart draws the values of a step at the step's beginning."""
     first, last, step = steps[0], steps[-1], steps[1] - steps[0]
     return [
         PlacedMarker(min((each["at"] - first) / (last - first), 1.0), each)

@@ -1,10 +1,8 @@
 """The number of rows that match a filter, beside its button.
 
-Promises that counting looks at no more than `_MOST` rows by at most `_MOST_REQUESTS`, stops after
-`_MOST_SECONDS`, and begins only if enough of the page's time is left; so the number may be a lower
-bound, which it says.
-All visitors with the same filter share it for `_FRESH_SECONDS`.
-*See:* `operations/counting.py`, `store/batch_listing.py`.
+It may be a lower bound: counting looks at `_MOST` rows by `_MOST_REQUESTS`, stops after
+`_MOST_SECONDS`, and begins only if enough of the page's time is left. All visitors with one filter
+share it.
 """
 
 from collections.abc import Collection
@@ -32,10 +30,7 @@ _LEFT_SECONDS: Final = 3.0
 async def matching_rows(
     visit: PageVisit, table: HotTable, wanted: Filter, names: Collection[str], whole: int | None
 ) -> Number | None:
-    """The number of events or commands; None: it is not known, or there is no filter.
-
-    names: of the filters. whole: the number of rows of the page, if it has all that match.
-    """
+    """None: unknown, or no filter. whole: the rows of the page, if it has all that match."""
     asked = _asked(visit.query, names)
     if not asked:
         return None
@@ -56,7 +51,6 @@ async def matching_rows(
 async def matching_batches(
     visit: PageVisit, wanted: BatchFilter, names: Collection[str], whole: int | None
 ) -> Number | None:
-    """The number of batches or workflows, as for rows."""
     asked = _asked(visit.query, names)
     if not asked:
         return None
@@ -72,6 +66,6 @@ async def matching_batches(
 
 
 def _asked(query: QueryParams, names: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """The filters as they were written: a time such as `2h` is another instant at each reading."""
+    """A time such as `2h` is another instant at each reading."""
     pairs = query.multi_items()
     return tuple(sorted((name, value) for name, value in pairs if value and name in names))

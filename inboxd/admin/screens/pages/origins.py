@@ -10,10 +10,7 @@ from inboxd.admin.screens.screen import PageVisit
 
 
 async def origin_shown(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Kind, id and title of a row's origin; without a title, if the origin was deleted.
-
-    None: the row has no other row as its origin.
-    """
+    """None: no other row is the origin. A deleted origin has no title."""
     kind, id_ = row["origin_kind"], row["origin_id"]
     if kind not in ("event", "command", "batch") or id_ is None:
         return None

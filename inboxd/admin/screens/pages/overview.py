@@ -1,7 +1,4 @@
-"""The first page: the state of the whole inbox.
-
-*See:* `operations/overview.py`, whose document the command line prints too.
-"""
+"""The first page: the state of the whole inbox."""
 
 from functools import partial
 from typing import Any, Final
@@ -69,7 +66,7 @@ async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
 
 
 def _throughput(hour: Hour) -> list[Curve]:
-    """The curves of the throughput. Only failures have links: more would make the page heavy."""
+    """Only failures have links: more would make the page heavy."""
     return [
         Curve("Arrived", "idle dashed", hour.arrived),
         Curve("Done", "good", hour.done, filled=True, of=hour.of("done")),
@@ -78,7 +75,7 @@ def _throughput(hour: Hour) -> list[Curve]:
 
 
 def _sums(found: dict[str, Any]) -> dict[str, Any]:
-    """Sums over all lanes. `…_cut`: a lane was only counted up to a bound."""
+    """`…_cut`: a lane was only counted up to a bound."""
     lanes, to = found["lanes"], found["counted_to"]
     failed_to = found["sample"]["failed_counted_to"]
     late = [
@@ -98,7 +95,7 @@ def _sums(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lanes(found: dict[str, Any], hour: Hour) -> list[dict[str, Any]]:
-    """The lanes with most dead letters first, then the fullest; each with its waiting rows."""
+    """The lanes with most dead letters come first, then the fullest."""
     lanes = []
     for lane in found["lanes"]:
         place = lane["topic"] if lane["kind"] == "event" else lane["queue"]

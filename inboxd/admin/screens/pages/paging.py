@@ -1,6 +1,5 @@
-"""Divides a list into pages.
+"""Divides a list into pages of at most 100 rows.
 
-Promises at most 100 rows per page, and that a list of names reads at most `LOOKED` rows at once.
 Known limit: if the last row of a page has disappeared meanwhile, the next page is the first one,
 unless it is a list of names.
 """
@@ -20,11 +19,7 @@ LOOKED: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ListPart:
-    """One page of a list.
-
-    after: the key after which the next page begins; None: it is the last page. whole: the rows of
-    all pages; if `cut`, of the first that were read. looked: rows that were read for this page.
-    """
+    """after: None on the last page. whole: rows of all pages; if `cut`, of the first ones read."""
 
     rows: list[dict[str, Any]]
     after: str | None
@@ -41,11 +36,7 @@ ReadNames = Callable[..., Awaitable[Sequence[Any]]]
 def part_of(
     rows: Sequence[dict[str, Any]], key: Key, query: QueryParams, words: Key | None = None
 ) -> ListPart:
-    """The page that `q`, `after` and `limit` of the query select. Raises UsageError.
-
-    key: gives the unique key of a row. words: gives the text in which `q` is searched, if that is
-    not the key.
-    """
+    """key: the unique key of a row. words: the text in which `q` is searched. Raises UsageError."""
     wanted, words = (query.get("q") or "").casefold(), words or key
     found = [row for row in rows if wanted in words(row).casefold()]
     limit, after = page_size(query) if query.get("limit") else _ROWS, query.get("after")
@@ -60,10 +51,7 @@ async def part_by_name(
     query: QueryParams,
     matches: Callable[[Mapping[str, Any]], bool] = lambda _: True,
 ) -> ListPart:
-    """The page of a list of names that `q`, `after` and `limit` select. Raises UsageError.
-
-    Rows are read `LOOKED` at once: if there are more, the page after the last of them goes on.
-    """
+    """Read `LOOKED` rows; the next page goes on after the last of them. Raises UsageError."""
     after = query.get("after")
     first = rows = await read(rows=LOOKED + 1)
     if after and all(row["name"] != after for row in first[: LOOKED - 1]):

@@ -1,7 +1,4 @@
-"""Reads values from the query of an address.
-
-Promises that an invalid value is refused, with the valid ones.
-"""
+"""Reads values from the query of an address; raises UsageError, with the valid ones."""
 
 import shlex
 from collections.abc import Collection, Sequence
@@ -23,7 +20,6 @@ _OPTIONS: Final = {"below": "after"}
 
 
 def texts(query: QueryParams, *names: str) -> dict[str, str | None]:
-    """The values of these names; None instead of an empty one. Raises UsageError."""
     found = {name: query.get(name) or None for name in names}
     for name, text in found.items():
         if text is not None and (len(text) > _LONGEST or "\0" in text):
@@ -32,12 +28,10 @@ def texts(query: QueryParams, *names: str) -> dict[str, str | None]:
 
 
 def given(query: QueryParams, name: str) -> list[str]:
-    """All values of this name that are not empty."""
     return [value for value in query.getlist(name) if value]
 
 
 def row_number(query: QueryParams, name: str) -> int | None:
-    """The number of a row. Raises UsageError."""
     text = query.get(name)
     if not text:
         return None
@@ -48,7 +42,7 @@ def row_number(query: QueryParams, name: str) -> int | None:
 
 
 def page_size(query: QueryParams) -> int:
-    """The number of rows per page, at most the largest of `PAGE_SIZES`. Raises UsageError."""
+    """It is at most the largest of `PAGE_SIZES`."""
     text = query.get("limit", "")
     if not text:
         return PAGE_SIZES[0]
@@ -61,7 +55,7 @@ def page_size(query: QueryParams) -> int:
 
 
 def one_of(query: QueryParams, name: str, choices: Sequence[str]) -> str:
-    """The chosen value, or else the first. Raises UsageError."""
+    """The first choice is the default."""
     text = query.get(name) or choices[0]
     if text not in choices:
         raise UsageError(f"{name} must be one of: {', '.join(choices)}")
@@ -69,12 +63,11 @@ def one_of(query: QueryParams, name: str, choices: Sequence[str]) -> str:
 
 
 def is_set(query: QueryParams, name: str) -> bool:
-    """Whether the query has `name=1` or `name=true`."""
     return query.get(name, "0").lower() in ("1", "true")
 
 
 def command_of(command: str, query: QueryParams, names: Collection[str]) -> str:
-    """The command that gets the same page of a list: these names of the query are its options."""
+    """These names of the query are options of the command."""
     options = [
         f"--{_OPTIONS.get(name, name)} {shlex.quote(in_utc(value) if name in _TIMES else value)}"
         for name, value in query.multi_items()

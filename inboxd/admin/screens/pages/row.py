@@ -1,10 +1,8 @@
 """One event or command in full: its origin, its outcome, and the rows that it created.
 
 Promises that payloads are shown on request alone (`application.py` checks the role), at most
-`_SHOWN_BYTES` of each, and without the secrets that settings hide; and that the acts of operators
-on the row are shown to visitors who may open the audit alone. Known limit: numbers with more digits
-than a double holds lose digits, as in JSON anywhere.
-*See:* `operations/details.py`, `operations/audit.py`, `admin/redaction.py`.
+`_SHOWN_BYTES` of each, without secrets; and acts of operators only to visitors who may open the
+audit. Known limit: numbers with more digits than a double holds lose digits, as in JSON anywhere.
 """
 
 from collections.abc import Collection
@@ -82,14 +80,13 @@ async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
 
 
 def _is_in_line(row: dict[str, Any]) -> bool:
-    """Whether the row is one of those that wait in lines."""
     if "mode" in row:
         return row["mode"] in ("sequential", "batch")
     return row.get("ordering_key") is not None
 
 
 async def _acts(table: HotTable, visit: PageVisit, row: dict[str, Any]) -> ActsOnRow | None:
-    """The acts of operators on the row; None: the audit could not be read."""
+    """None: the audit could not be read."""
     finished_at = row.get("finished_at")
     read = partial(
         operations.acts_on,
@@ -101,7 +98,6 @@ async def _acts(table: HotTable, visit: PageVisit, row: dict[str, Any]) -> ActsO
 
 
 def _contents(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Payload, headers and result as text, each cut after `_SHOWN_BYTES`."""
     found = []
     for name in _CONTENTS:
         if row.get(name) is None:
@@ -114,7 +110,7 @@ def _contents(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _attempts(errors: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The errors, the newest first; the first line is shown, the rest folded."""
+    """The newest first; the first line is shown, the rest folded."""
     found = []
     for error in reversed(list(errors)):
         first, _, rest = str(error.get("error", "")).partition("\n")

@@ -1,8 +1,6 @@
-"""Reads filters of rows from the query of an address, for the lists and the admin API.
+"""Reads filters of rows from the query of an address; a time without a zone is UTC.
 
-Promises that a filter means the same as on the command line, except that a time without a zone is
-UTC; and that hidden values cannot be guessed with filters.
-*See:* `operations/filters.py`, which reads them; `admin/redaction.py`.
+Promises that hidden values cannot be guessed with filters.
 """
 
 from datetime import UTC
@@ -25,12 +23,11 @@ FILTERS: Final = ("type", "tenant", "since", "until", "by", "error", "entity", "
 
 
 def lane_of(table: HotTable) -> str:
-    """The name of the parameter for the lane."""
     return "topic" if table == "events" else "queue"
 
 
 def read_query(table: HotTable, query: QueryParams, **instead: str | None) -> Filter:
-    """The filter of a query. instead: values that replace those of the query. Raises UsageError."""
+    """instead: values that replace those of the query. Raises UsageError."""
     named = texts(query, *FILTERS, lane_of(table))
     named["lane"] = named.pop(lane_of(table))
     return operations.read_filter(

@@ -1,9 +1,7 @@
 """Lists of events and commands: five totals, charts, filters, and rows.
 
-Promises that a filter means the same as on the command line; that visitors of certain tenants see
-the rows of one tenant at a time, without the commands that events enqueued.
-Known limit: totals follow only the filters by type and tenant, and are some seconds old.
-*See:* `operations/finding.py`, `operations/totals.py`, `operations/lately.py`.
+Visitors of certain tenants see one tenant at a time, without commands that events enqueued. Known
+limit: totals follow only the filters by type and tenant, and are some seconds old.
 """
 
 from collections.abc import Collection
@@ -110,7 +108,6 @@ def _filter(table: HotTable, visit: PageVisit) -> Filter:
 
 
 def _tenant(visitor: Visitor, asked: str | None) -> str | None:
-    """The tenant whose rows are listed; a visitor of certain tenants sees one at a time."""
     own = visitor.tenants
     if own is None or asked in own:
         return asked
@@ -121,7 +118,6 @@ def _tenant(visitor: Visitor, asked: str | None) -> str | None:
 
 
 async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict[str, Any]]:
-    """The five totals, each with the address of its rows."""
     totals = await visit.shared.get(
         visit.session,
         ("totals", table, wanted.type, wanted.tenant),
@@ -145,7 +141,6 @@ async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict
 
 
 async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[str, Any]:
-    """The figures of a span, for the charts."""
     span = cast("Span", one_of(visit.query, "span", SPANS))
     figures = await visit.shared.get(
         visit.session,
@@ -181,7 +176,6 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
 
 
 async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> dict[str, Any]:
-    """The values for the donut: rows that ended in the span, by type."""
     common = [type_ for type_, _ in figures.types[:MOST]]
     ended = partial(
         addresses.with_query,
@@ -195,15 +189,13 @@ async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> dic
 
 
 async def _declared(visit: PageVisit) -> Names | None:
-    """The declared names, which the fields of filters suggest."""
-    read = partial(declared, visit.session.connection, visit.session.sql)
+    read = partial(declared, visit.session)
     return await visit.shared.get(visit.session, "declared", _NAMES_SECONDS, read)
 
 
 async def _doubts(
     table: HotTable, visit: PageVisit, wanted: Filter, names: Names | None
 ) -> list[str]:
-    """Remarks on undeclared names in the filters."""
     settings, seen = visit.settings, await visit.snapshot.seen()
     known = KnownNames(names, seen.document["lanes"])
     also: dict[str, Collection[str]] = {"topic": settings.topics, "queue": settings.queues}

@@ -1,7 +1,4 @@
-"""Schedules: their times, the rows that they send, and their pauses.
-
-*See:* `store/schedules.py`, which the command line's `schedules` prints too.
-"""
+"""Schedules: their times, the rows that they send, and their pauses."""
 
 from functools import partial
 

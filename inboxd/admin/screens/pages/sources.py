@@ -1,8 +1,6 @@
 """Sources of webhooks and of messages, their receivers, and the spools on disks.
 
-Known limit: a spool is on its receiver's host; of other hosts, the page shows what their receivers
-last reported to the database.
-*See:* `store/receivers.py`, `operations/messages.py`, which the command line prints too.
+Known limit: of other hosts' spools, the page shows their receivers' last reports.
 """
 
 from functools import partial
@@ -22,7 +20,7 @@ async def _sources(visit: PageVisit) -> ScreenPage:
     found = await overview(visit)
     receiving = await _receivers(visit)
     told = await streams(visit.session)
-    held = await receipts.held(visit.session.connection, visit.session.sql)
+    held = await receipts.held(visit.session)
     paused = {row["name"]: row for row in found["paused"] if row["kind"] == "source"}
     webhooks = _webhooks(visit, receiving, {row["source"]: dict(row) for row in held}, paused)
     part = part_of(webhooks, lambda row: row["source"], visit.query)
@@ -46,7 +44,6 @@ def _webhooks(
     held: dict[str, dict[str, Any]],
     paused: dict[str, dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """A row for each source of webhooks: in these settings, in receivers, paused, or held."""
     names = {*visit.settings.inbound.webhooks, *held, *(n for r in receiving for n in r["sources"])}
     names |= paused.keys() - visit.settings.inbound.messages.keys()
     return [

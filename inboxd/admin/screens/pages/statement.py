@@ -1,7 +1,4 @@
-"""The daily statement: the events received on a day, their outcomes, and the differences.
-
-*See:* `operations/daily_statement.py`, which the command line's `statement` prints too.
-"""
+"""The daily statement: the events received on a day, their outcomes, and the differences."""
 
 import shlex
 from datetime import date

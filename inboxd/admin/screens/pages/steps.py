@@ -1,9 +1,4 @@
-"""The steps of a workflow on its page: a drawing, and a table of the chosen steps.
-
-Promises that the page is as light with 1,000 steps as with 100: nodes are folded, and the table has
-pages.
-*See:* `model/step_graph.py`, for the drawing.
-"""
+"""The steps of a workflow on its page: a drawing with folded nodes, and pages of a table."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,7 +20,6 @@ _FROM: Final = "from_step"
 
 
 async def steps_shown(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for the template about a workflow's steps; empty for a batch."""
     steps: Sequence[Mapping[str, Any]] = row["steps"]
     if not steps:
         return {"graph": None, "steps": (), "step_choice": {}}
@@ -64,7 +58,6 @@ async def steps_shown(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any
 def _chosen(
     steps: Sequence[Mapping[str, Any]], chosen: Mapping[str, str]
 ) -> list[Mapping[str, Any]]:
-    """The steps of the chosen layers, status and type. Raises UsageError."""
     if not chosen:
         return list(steps)
     try:

@@ -1,7 +1,6 @@
 """The story of a row: its ancestors and all their descendants, as a tree and over time.
 
 Known limit: a large story is cut; the story of a row at the cut shows the rest.
-*See:* `operations/story.py`; `bars.py`, which draws the times.
 """
 
 from collections.abc import Iterable
@@ -80,7 +79,6 @@ def _text(lines: Iterable[str]) -> str:
 
 
 def _other_axis(happened: Waterfall, *, chosen: bool) -> bool:
-    """Whether to offer the other axis: the story is a small part of the time up to now."""
     since_then = (happened.now - happened.until).total_seconds()
     return chosen or (happened.goes_on and since_then > _MANY_TIMES * max(happened.seconds, 1.0))
 

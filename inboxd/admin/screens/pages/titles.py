@@ -13,8 +13,6 @@ _FRESH_SECONDS: Final = 60.0
 
 
 def labels_of(visit: PageVisit) -> LabelsOf:
-    """A function that finds labels among the declared ones, which all visitors share."""
-
     async def found(session: Session, kind: str, types: Collection[str]) -> Mapping[str, Label]:
         read = partial(operations.declared_labels, session)
         known = await visit.shared.get(session, "labels", _FRESH_SECONDS, read) if types else None
@@ -25,7 +23,6 @@ def labels_of(visit: PageVisit) -> LabelsOf:
 
 
 async def titles_of(visit: PageVisit, kind: str, types: Collection[str]) -> dict[str, str]:
-    """The titles of these types of events or commands."""
     found = await labels_of(visit)(visit.session, kind, set(types))
     return {type_: each.title for type_, each in found.items()}
 
@@ -33,7 +30,6 @@ async def titles_of(visit: PageVisit, kind: str, types: Collection[str]) -> dict
 async def titles_of_rows(
     visit: PageVisit, rows: Collection[Mapping[str, str]]
 ) -> dict[str, Mapping[str, str]]:
-    """The titles of rows of several kinds, by kind and type."""
     return {
         kind: await titles_of(visit, kind, {row["type"] for row in rows if row["kind"] == kind})
         for kind in ("event", "command")

@@ -1,7 +1,4 @@
-"""The slices of a donut by type: the most common types, and all others as one.
-
-*See:* `charts.py`, which draws them; `templates/rows_figures.html`, their legend.
-"""
+"""The slices of a donut by type: the most common types, and all others as one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -15,11 +12,7 @@ MOST: Final = 7
 def type_slices(
     types: Sequence[tuple[str, int]], titles: Mapping[str, str], address: Callable[..., str]
 ) -> dict[str, Any]:
-    """The values `types` and `slices` for the template.
-
-    types: each with its number of rows, the most common first; an empty type has no filter, and so
-    no link. titles: of the first `MOST`. address: of the rows of one `type`.
-    """
+    """types: the most common first; an empty one has no link. titles: of the first `MOST`."""
     found: list[dict[str, Any]] = [
         {
             "type": type_,

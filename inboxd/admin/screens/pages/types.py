@@ -1,7 +1,4 @@
-"""Types of events and commands: their descriptions, their workers, their figures.
-
-*See:* `operations/types.py`.
-"""
+"""Types of events and commands: their descriptions, their workers, their figures."""
 
 from typing import Any, cast
 
@@ -44,7 +41,6 @@ async def _types(visit: PageVisit) -> ScreenPage:
 
 
 def _waiting(found: dict[str, Any]) -> set[tuple[str, str]]:
-    """The types with waiting rows."""
     return {(lane["kind"], lane["type"]) for lane in found["lanes"] if lane["type"] != LINES}
 
 

@@ -1,7 +1,4 @@
-"""Workers: the living ones, the leader, the rows in flight, and ended workers.
-
-*See:* `store/listing.py`, which the command line's `workers` prints too.
-"""
+"""Workers: the living ones, the leader, the rows in flight, and ended workers."""
 
 from collections import Counter
 
