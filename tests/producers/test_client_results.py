@@ -234,21 +234,22 @@ async def test_a_replayed_command_is_followed_to_its_new_row(
     database: Database,
 ) -> None:
     async with daemon_session(database) as session:
-        sent = await inbox.send(session, "a.b")
-        await session.connection.execute("UPDATE inboxd.commands SET status = 'failed'")
+        connection = session.connection
+        sent = await inbox.send(connection, "a.b")
+        await connection.execute("UPDATE inboxd.commands SET status = 'failed'")
         for _ in range(2):
-            dead = await session.connection.fetchval("SELECT max(id) FROM inboxd.commands")
+            dead = await connection.fetchval("SELECT max(id) FROM inboxd.commands")
             await operations.act(session, "commands", "replay", [dead], actor="me")
-            await session.connection.execute(
+            await connection.execute(
                 "UPDATE inboxd.commands SET status = 'failed', errors = $1",
                 '[{"error": "E: again"}]',
             )
             with pytest.raises(CommandFailed, match=f"{sent.command_id} has failed: E: again"):
-                await inbox.result(session, sent.command_id)
-        heir = await session.connection.fetchval("SELECT command_id FROM inboxd.commands")
+                await inbox.result(connection, sent.command_id)
+        heir = await connection.fetchval("SELECT command_id FROM inboxd.commands")
         assert heir != sent.command_id
         await end(database, heir, result='"at last"')
-        assert await inbox.result(session, sent.command_id) == "at last"
+        assert await inbox.result(connection, sent.command_id) == "at last"
 
 
 @pytest.mark.parametrize("role", ["inboxd_producer", "inboxd_worker"])

@@ -35,7 +35,9 @@ def _set(there: str, gone: str) -> tuple[Step, Step]:
 
 
 def _run(there: str, gone: str) -> tuple[Step, Step]:
-    return (lambda w: w.session.execute(there)), (lambda w: w.session.execute(gone))
+    return (lambda w: w.session.connection.execute(there)), (
+        lambda w: w.session.connection.execute(gone)
+    )
 
 
 def _paused(kind: str, name: str, said: str | None = None) -> Condition:
