@@ -27,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The topics whose slots were asked for, in this order; those that begin with `full` refuse."""
     every: list[str] = []
 
-    async def try_slots(_: object, __: object, names: Sequence[str], ___: object) -> set[str]:
+    async def try_slots(_: object, names: Sequence[str], __: object) -> set[str]:
         every.extend(names)
         return {name for name in names if not name.startswith("full")}
 

@@ -96,7 +96,7 @@ class Site:
         return self.waiting
 
     async def _claim(self, *asked: Any, alone: bool) -> list[Any]:
-        group = asked[3]
+        group = asked[2]
         self.asked.append((group, alone))
         if group in self.blocked:
             return []
@@ -104,7 +104,7 @@ class Site:
         return [{"id": next(self.ids), "queue": "q", "crashes": 2, "fence": 1}]
 
     async def _end_alone(self, *asked: Any) -> None:
-        self.written.append(asked[3])
+        self.written.append(asked[2])
 
     async def _hold(self, *_: Any) -> bool:
         self.leases.append("hold")
