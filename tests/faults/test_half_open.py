@@ -76,8 +76,8 @@ async def test_a_vanished_server_is_waited_for_once(
         worker, dead = await join(session), await join(session, "dead")
         await send(session.connection, 1, "test.noop")
         lane = Lane(("default", "test.noop", 0))
-        async with borrow(pool) as session, borrow(pool) as other:
-            (row,) = await commands.claim(session, worker, {"default": 1}, [lane], 1)
+        async with borrow(pool) as vanished, borrow(pool) as other:
+            (row,) = await commands.claim(vanished, worker, {"default": 1}, [lane], 1)
         me = SimpleNamespace(id=worker)
         folder = BatchFolder(pool)
         parts = SimpleNamespace(
@@ -106,7 +106,7 @@ async def test_a_vanished_server_is_waited_for_once(
                 tasks.start_soon(declare_dead)
                 await lock_awaited(database, 2)
                 assert way.swallow("test") == 2
-                for each in (session, other):  # later statements on these wait
+                for each in (vanished, other):  # later statements on these wait
                     _wait_an_hour(each)
                 await eventually(nobody_waits)  # the server's own time limit
             with bounded():
@@ -118,14 +118,16 @@ async def test_a_vanished_server_is_waited_for_once(
 
 def _wait_an_hour(session: Session) -> None:
     """Make the driver wait an hour for later statements."""
-    config = getattr(session, "_config")  # noqa: B009 - the driver does not type it
-    setattr(session, "_config", config._replace(command_timeout=3600))  # noqa: B010 - as above
+    connection = session.connection
+    config = getattr(connection, "_config")  # noqa: B009 - the driver does not type it
+    setattr(connection, "_config", config._replace(command_timeout=3600))  # noqa: B010 - as above
 
 
 async def test_the_worker_probes_the_server_by_keepalive(database: Database) -> None:
     session = await connect(Settings.model_validate({"dsn": database.dsn}), "test")
     try:
-        transport: Any = getattr(session, "_transport")  # noqa: B009 - the driver does not type it
+        # The driver does not type it.
+        transport: Any = getattr(session.connection, "_transport")  # noqa: B009
         peer = transport.get_extra_info("socket")
         assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10

@@ -125,8 +125,8 @@ async def test_a_frozen_session_is_found_by_any_application_name(
         await session.connection.prepare(
             "select $1::text"
         )  # in its own transaction, between the messages
-        async with daemon_session(database) as session:
-            rows = await workers.end_stalled(session, session_name(settings, ""), NOW, NOW)
+        async with daemon_session(database) as other:
+            rows = await workers.end_stalled(other, session_name(settings, ""), NOW, NOW)
         assert [row["pid"] for row in rows] == [session.connection.get_server_pid()]
         assert rows[0]["application"].endswith(" daemon")
     finally:
