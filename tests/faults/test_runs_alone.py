@@ -89,7 +89,7 @@ async def _take_over(database: Database, other: Session) -> None:
     """End the session that runs the event, while `other` waits for the row's lock and gets it."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other.connection.fetch, "select from inboxd.events for update")
-        await lock_awaited(database, who="")
+        await lock_awaited(database, who="inboxd test")
         await database.execute(
             "select pg_terminate_backend(pid) from pg_locks where relation = 'ledger'::regclass"
             " and mode = 'RowExclusiveLock'"
