@@ -262,8 +262,8 @@ class Retry(InboxdError):
         """Ask for another attempt; this one is spent (R0.25).
 
         `after` is a timedelta, a duration with its unit ("90s") or a number of seconds, counted
-        from now; None leaves the wait to the handler's policy. `at_least`: if the policy's wait is
-        longer, it counts.
+        from now; None leaves the wait to the handler's policy. `at_least`: the policy's wait counts
+        if it is longer.
         """
         super().__init__(after, reason, at_least)
         self.after = after

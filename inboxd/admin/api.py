@@ -1,10 +1,10 @@
 """The admin API: inspect events and commands, one or a list, and replay, dismiss or cancel one.
 
 Promises: every request needs a valid token; an action is audited with the token's name, and needs
-full access; requests are bounded in body, time, number at once and rate of each token, and one
-without a valid token uses up nothing of that. Known limit: a request that runs out of time is
-answered 503 although its action may have been done: look at the row before you send it again; a
-second replay is refused.
+full access; the size and time of each request, and the number and rate of a token's requests, are
+limited; a request without a valid token does not count towards these limits. Known limit: a request
+that runs out of time is answered 503 although its action may have been done: look at the row before
+you send it again; a second replay is refused.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable

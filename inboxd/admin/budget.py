@@ -19,7 +19,7 @@ class Budget:
         return self._left < 1
 
     def spend(self) -> None:
-        """Count one, unless none is left."""
+        """Use up one unit of the budget, if one is left."""
         self._fill()
         self._left = max(0.0, self._left - 1)
 

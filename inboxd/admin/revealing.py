@@ -1,8 +1,8 @@
 """The audit of viewed contents.
 
 Promises that contents are shown only after their audit entry is committed, if the settings ask for
-entries; if it cannot be written, as on a standby, they are not shown. Known limit: an entry costs a
-connection, so few are written at once.
+entries; if the entry cannot be written, as on a standby, the contents are not shown. Known limit:
+an entry costs a connection, so few are written at once.
 """
 
 from http import HTTPStatus

@@ -1,9 +1,10 @@
 """Authenticates requests by a bearer token, compared in constant time.
 
-Promises: no token is in a log line or an answer; a caller with wrong tokens costs a comparison each
-and at most a few log lines a second, and uses up nothing of a valid token's allowance. A token's
-access is a role, for the API and the screens alike. Known limits: token files are read at the start
-and at each reload; only its length (at least 16 bytes) protects a token from guesses.
+Promises: no token is in a log line or an answer; a wrong token costs one comparison, and a caller
+with wrong tokens at most a few log lines a second; they do not count towards a valid token's
+limits. A token's access is a role, for the API and the screens alike. Known limits: token files are
+read at the start and at each reload; only its length (at least 16 bytes) protects a token from
+guesses.
 """
 
 import time

@@ -266,7 +266,7 @@ def _check_options(plugin: str, declared: HandlerDeclaration) -> None:
 
 
 def _check_in_memory(declared: HandlerDeclaration) -> None:
-    """Refuse options of slow work: an event handler runs inside its page's transaction."""
+    """Refuse options of commands: an event handler runs inside its page's transaction."""
     if declared.queue is not None:
         raise UsageError("queue= belongs to commands: add as_command=True, or drop it.")
     if declared.executor is not None:

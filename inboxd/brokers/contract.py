@@ -115,7 +115,7 @@ class Publisher(Protocol):
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
         """Publish in the order given; call `tell` for each message as soon as its result is known.
 
-        Raises BrokerUnavailable if the broker was lost: messages without a result might be
+        Raises BrokerUnavailable if the broker was lost: messages without a result may have been
         published. The caller sets the time limit. After a cancellation nothing more must be sent:
         `close` follows.
         """
@@ -133,7 +133,7 @@ class Consumer(Protocol):
     """
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
-        """In order within each stream; empty if none came. within: seconds to wait for one."""
+        """Messages in each stream's order; empty if none came. within: seconds to wait for one."""
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
         """Acknowledge messages as stored: in order and without gaps in each stream."""

@@ -66,7 +66,7 @@ def list_(page: Paging, given: Looking) -> None:
 
 @app.command(epilog=examples("inboxd actions show 7"))
 def show(id: _Number, given: Looking) -> None:
-    """Show one bulk action: its selection, terms and progress, and why it is paused."""
+    """Show one bulk action: its selection, options and progress, and why it is paused."""
     from inboxd.operations import one_order
 
     found = given.ask(lambda session: one_order(session, id))

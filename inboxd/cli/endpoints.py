@@ -168,7 +168,7 @@ def list_(
     "show", epilog=examples("inboxd endpoints show acme", "inboxd endpoints show acme --json")
 )
 def show(name: Name, given: Asking) -> None:
-    """Show one endpoint: its types, terms, state and errors; never its secrets."""
+    """Show one endpoint: its types, limits, state and errors; never its secrets."""
     from inboxd.operations import one_endpoint
 
     row: dict[str, Any] = dict(given.ask(lambda session: one_endpoint(session, name)))

@@ -1,7 +1,8 @@
 """Payloads that are stored apart from their commands: read ahead for the commands that start next.
 
 Payloads in memory have at most `commands.in_flight_bytes` together, except a single larger one
-(promise 9). Known limit: if a command is given back after that, its payload is read again.
+(promise 9). Known limit: if a command is given back after its payload was read, the payload is read
+again.
 """
 
 import asyncio

@@ -46,7 +46,7 @@ from inboxd.telemetry.logs import bound, get_logger
 _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
 
-# Seconds until a command runs again that an outage of inboxd's own resources has stopped.
+# Seconds until the next run of a command that an outage of inboxd's own resources has stopped.
 _LATER_SECONDS = 1.0
 
 CANCELLED = "its cancellation was requested"
@@ -217,7 +217,7 @@ class CommandRun:
             ) from error
 
     async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> EndedCommand | None:
-        """The outcome of a command whose breaker is open, if another one is sent instead."""
+        """The outcome of a command whose breaker is open, if a fallback is sent instead."""
         found = self._parts.breakers.falls_back(row["queue"], handler.type, row["id"])
         if found is None:
             return None

@@ -47,7 +47,7 @@ class BatchFolder:
         self._noted: dict[int, float] = {}
         # No fold before this time, by batch.
         self._resting: dict[int, float] = {}
-        # Look for batches that are not noted here: an awaited command has ended, which may start
+        # Look for batches that are not noted here, since the end of an awaited command may start
         # one.
         self._look = False
         self._work = asyncio.Event()

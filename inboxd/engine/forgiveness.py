@@ -11,7 +11,7 @@ _REMEMBERED = 10_000
 
 
 class LossExemptions:
-    """How often each row's connection was lost while it ran here. limit: the first that counts."""
+    """How often a row's connection was lost while it ran here. limit: the first that counts."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -164,7 +164,8 @@ class EventPage:
         if len(suspects) == 1:
             row = suspects[0]
             handlers = self._parts.registry.handlers_of(row["topic"], row["type"])
-            # A chunk of one has no handler of its own: the rule of its topic applies.
+            # An event that runs as a chunk has no handler of its own: the rule of its topic
+            # applies.
             return await self._blame(
                 PageFailedBy(row, next(iter(handlers), None), error), broken=lost
             )

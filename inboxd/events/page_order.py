@@ -48,7 +48,7 @@ class PageOrder:
         return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
     def requeue(self, row: ClaimedEvent, *, dead: bool) -> None:
-        """Note that the event failed: its line stands still, or goes on without a dead letter."""
+        """Note that the event failed: its line stands still, or continues behind a dead letter."""
         topic = self.parts.registry.topics.get(row["topic"])
         if dead and topic is not None and topic.on_failure == "skip":
             if row["position"] is not None:

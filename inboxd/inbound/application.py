@@ -141,7 +141,7 @@ class Receiver:
         answer(*found)
 
     def _begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run it in a task, and keep a reference to the task, which the loop does not."""
+        """Run the coroutine in a task, and keep a reference: the event loop has a weak one only."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -2,9 +2,9 @@
 
 Without room, requests with a slow body end first, beginning with the address that has most of them;
 then requests of other addresses that use more than their share. Bodies in flight never exceed their
-bytes, and at most MOST_ADDRESSES addresses are remembered: a forgotten one begins with a full
-bucket. Known limits: the counts leave out one read (256 KB) per connection whose request is not
-parsed yet, and pages whose requests were answered 503 while the database did not answer, until
+limit of bytes, and at most MOST_ADDRESSES addresses are remembered: a forgotten one begins with a
+full bucket. Known limits: the counts leave out one read (256 KB) per connection whose request is
+not parsed yet, and pages whose requests were answered 503 while the database did not answer, until
 those writes end (`inbound.http.connections` pages of 8 MiB).
 """
 

@@ -119,7 +119,7 @@ class EventMaker(Generic[C]):
 def broken_instead(
     source: str, body: bytes, events: Sequence[ReceivedEvent], reason: str
 ) -> list[ReceivedEvent]:
-    """They have a tenant or entity if all events of the refused body have the same one."""
+    """A dead letter for each topic; it has the tenant and entity that all refused events share."""
     broken = partial(
         ReceivedEvent,
         events[0].event_id,

@@ -30,7 +30,7 @@ Borrow = Callable[[], AbstractAsyncContextManager[Session]]
 
 
 class _Look(NamedTuple):
-    """Transactions, at the first look after a declaration, that may still be open."""
+    """left: transactions that were open at the first look after a declaration, and may still be."""
 
     opened: datetime
     left: frozenset[str]

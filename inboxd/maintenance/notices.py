@@ -1,6 +1,7 @@
 """Sends notices, each worth waking a person, as events of the topic in the settings.
 
-One event when a cause begins, and one when it has been gone for a while. Stale samples do neither.
+One event when a cause begins, and one when it has been gone for a while. A stale sample begins and
+ends no notice.
 """
 
 from typing import Any

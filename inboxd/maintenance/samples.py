@@ -1,7 +1,7 @@
 """Takes samples on the leader; shows the newest sample in the metrics of every worker.
 
-A sample that takes too long lowers the bounds of the next (if possible in time, at least the
-backlog for which a notice is set). Metrics never cause a count: each worker reads one row.
+After a sample that took too long, the next ones count fewer rows; if time permits, still as many as
+the notice of a backlog needs. Metrics never cause a count: each worker reads one row.
 """
 
 from collections.abc import Callable, Mapping

@@ -168,7 +168,7 @@ def policy_from(mapping: Mapping[str, object]) -> Policy:
 
 
 def override(policy: Policy, mapping: Mapping[str, object]) -> Policy:
-    """Another `kind` keeps fields that both have. Raises UsageError for a bad key or value."""
+    """Change fields; a new `kind` keeps the fields that both kinds have. Raises UsageError."""
     name = mapping.get("kind", type(policy).__name__.lower())
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The longer one counts: a spare key costs space, a forgotten one repeats an effect."""
+    """The longer window counts: an old key costs space, a lost key repeats an effect."""
 
     default: timedelta
     sources: Mapping[str, timedelta] = field(default_factory=dict)

@@ -89,7 +89,7 @@ def _uuid7() -> UUID:
 
 
 def uuid7s(count: int) -> list[UUID]:
-    """In ascending order, in a third of the time: they share one call for randomness."""
+    """Ascending ids, in a third of the time of single ones: they share one call for randomness."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     first = milliseconds << 12 | (nanoseconds << 12) // 1_000_000
     tails = struct.unpack(f"{count}Q", os.urandom(8 * count))

@@ -1,7 +1,7 @@
 """Notices: causes of trouble, found in a sample of the waiting rows.
 
 A notice never causes another: events of notices, and their topic, are ignored. A cause that merely
-was not counted is not reported as gone. Known limits: a figure may be "at least"; a cause that
+was not counted is not reported as gone. Known limits: a figure may be a lower bound; a cause that
 comes and goes between two samples is not seen; webhooks that carry notices are commands.
 """
 
@@ -37,7 +37,7 @@ class CauseFigures(NamedTuple):
 
 
 class NoticeRules(NamedTuple):
-    """Which causes count; None, False: this one does not. most_keys: the bound of counting keys."""
+    """The causes to report; None or False: not reported. most_keys: keys are counted up to it."""
 
     topic: str
     dead_letters: bool

@@ -1,4 +1,4 @@
-"""Outcomes: the consequence of a handler's end for its row.
+"""Outcomes: what happens to a row after its handler has returned or raised.
 
 A failure's text can be stored unchanged (no NUL, valid UTF-8, bounded, passwords masked), equal
 failures share a fingerprint, and `decide` never raises. Known limit: apart from passwords and the

@@ -30,7 +30,7 @@ def behind(kind: str, holder: Facts, facts: Facts) -> WaitingCause:
 
 
 def stuck(kind: str, before: Facts, facts: Facts) -> WaitingCause | None:
-    """None: no such cause, or the row before has the same type: then the row has the cause, too."""
+    """None: no such cause, or both rows have the same type, and so the same cause."""
     if before["alike"]:
         return None
     known: dict[str, Any] = {"row": row_of(kind, before)}

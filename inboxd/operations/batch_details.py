@@ -39,7 +39,7 @@ class Members:
 
 
 async def batch_rows(session: Session, wanted: BatchFilter, look: int | None = None) -> Found:
-    """look: the most rows, by several requests; None: by one. A full page has a next id."""
+    """look: the most rows, in several requests; None: one request. A full page has a next id."""
 
     async def ask(below: int | None, limit: int, look: int) -> Found:
         return await _request(session, replace(wanted, below=below, limit=limit), look)

@@ -31,8 +31,7 @@ async def force_breaker(
 ) -> BreakerRow:
     """A breaker that was forced open probes before it closes.
 
-    Raises UnknownName; Conflict if it has that mode already, or another one than `seen` (None:
-    any).
+    Raises UnknownName; Conflict if it has that mode already, or its mode is not `seen` (None: any).
     """
     async with session.transaction():
         if not await store.force(session, name, mode, actor, reason, seen):

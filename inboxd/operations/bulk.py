@@ -1,8 +1,8 @@
 """One action on all rows that match: page by page, at a bounded rate, with one audit entry.
 
 Promises: each page is a transaction that also adds to the count in the audit entry, so an
-interruption leaves it right; a row is checked again while it is locked; each row is visited once,
-rows that were written later are not. Known limit: nor are rows that begin to match below the
+interruption leaves it right; a row is checked again while it is locked; each row is visited once;
+rows that were written later are left out. Known limit: so are rows that begin to match below the
 current id.
 """
 

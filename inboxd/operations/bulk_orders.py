@@ -99,7 +99,7 @@ async def preview_all(
     rows: int = 10,
     settings: Settings | None = None,
 ) -> ActionPreview:
-    """settings: ask for consequences of the first `FOLLOWED` rows. No match raises nothing."""
+    """settings: adds consequences of the first `FOLLOWED` rows. No match raises nothing."""
     match = await _match(session, table, verb, wanted)
     found = await _count(session, table, match)
     sample = await audit.sample(session, table, found.ids[:rows])

@@ -1,12 +1,12 @@
 """Carries out bulk actions in workers, a page of rows per transaction.
 
 Promises: rows, progress and audit commit together, so a killed worker repeats and loses nothing; a
-row is checked again while it is locked; each row is visited once, rows that were written later are
-not; a row or bucket that another transaction has locked is passed over and tried again later; one
-worker at a time works on an action. Unless all rows of a canary succeed, the action pauses. Known
-limits: it pauses after a few failing transactions, so one row that cannot be changed stops it; it
-waits with `MOST_PASSED` rows passed over; rows that cannot be replayed, because their unique key is
-held or their batch was cancelled, are counted as left out.
+row is checked again while it is locked; each row is visited once; rows that were written later are
+left out; a row or bucket that another transaction has locked is passed over and tried again later;
+one worker at a time works on an action. Unless all rows of a canary succeed, the action pauses.
+Known limits: it pauses after a few failing transactions, so one row that cannot be changed stops
+it; it waits with `MOST_PASSED` rows passed over; rows that cannot be replayed, because their unique
+key is held or their batch was cancelled, are counted as left out.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """One measure over time, for a chart.
 
-Promises: None, never 0, stands for an unknown point. Known limits: arrivals are known only of all
-events or all commands, waiting rows of a type only within one lane; of a tenant neither is known.
+Promises: None, never 0, stands for an unknown point. Known limits: arrivals are known only for all
+events or all commands, waiting rows of a type only within one lane; neither is known for a tenant.
 """
 
 from collections.abc import Callable, Sequence

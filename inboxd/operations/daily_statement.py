@@ -72,7 +72,7 @@ async def accept_findings(
     actor: str,
     reason: str | None = None,
 ) -> int:
-    """They raise no more alerts; later ones do. Raises NotFound if there is nothing to accept."""
+    """Only later findings raise alerts again. Raises NotFound if there is nothing to accept."""
     async with session.transaction():
         accepted = await store.accept(session, day, source, actor)
         if not accepted:

@@ -255,10 +255,10 @@ async def resend_deliveries(
     reason: str | None = None,
     seen: SeenDeliveries | None = None,
 ) -> Done:
-    """Replay failed ones, send others anew, all or none, with their message ids.
+    """Replay failed deliveries, send others anew, all or none, with their message ids.
 
-    Raises UnknownName; NotFound for a row that is not a delivery of it; Conflict for one that has
-    not ended or has changed, or if deliveries of this endpoint were resent since.
+    Raises UnknownName; NotFound for a row that is not a delivery of this endpoint; Conflict for a
+    delivery that has not ended or has changed, or if deliveries of this endpoint were resent since.
     """
     await one_endpoint(session, name)
     async with session.transaction():

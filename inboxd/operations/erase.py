@@ -91,7 +91,8 @@ async def erase(
     """Return the erased rows, all settled by now, and the number of rows left, which still run.
 
     unsettled: cancel waiting commands, and ask running ones to stop. Raises Conflict if rows wait
-    or run and it is not set, DatabaseError if a privilege is missing; then nothing is changed.
+    or run and `unsettled` is not set, DatabaseError if a privilege is missing; then nothing is
+    changed.
     """
     await require_rights(session)
     rows = {table: await store.hot(session, table, subject) for table in _TABLES}

@@ -1,7 +1,7 @@
 """Erases webhooks whose body contains a text: for data that no column names.
 
-Body, headers and address go, and the dead letters that contain a body that could not be read;
-events that were made of it stay. Promises: the audit has only a hash of the text; running the
+Body, headers and address are erased, and so are dead letters with a body that could not be read;
+events that were made from a body stay. Promises: the audit has only a hash of the text; running the
 command again completes an interrupted erasure. Known limits: JSON that writes the text with escapes
 does not match; receipts in a spool are not found.
 """

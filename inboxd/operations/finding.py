@@ -77,7 +77,7 @@ class Found:
         }
 
 
-# One request of a search; its arguments are below, limit and look.
+# Makes one request of a search. Its arguments, in this order: `below`, `limit`, `look`.
 Ask = Callable[[int | None, int, int], Awaitable[Found]]
 
 

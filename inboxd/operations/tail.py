@@ -52,7 +52,7 @@ class Tail:
         self._reported: dict[tuple[object, ...], datetime] = {}
 
     async def look(self, session: Session) -> tuple[list[TailNews], bool]:
-        """Oldest first, and whether there were more. The first look returns none."""
+        """Rows, oldest first, and whether there are more. The first look returns no rows."""
         now: datetime = await session.fetchval("database_time")
         is_first, since = self._since is None, self._since or now
         self._since = now

@@ -14,11 +14,11 @@ from inboxd.store.finding import Days, Index, Looked, Turn
 if TYPE_CHECKING:
     from inboxd.operations.finding import ListRequest
 
-# Rows of the first look; factor for the look after a look without hits; factor on the estimated
-# need after a look with hits.
+# Rows of the first look. The next look has `_MORE` times as many if none was a hit; otherwise
+# `_SPARE` times as many as the page needs, by the share of hits so far.
 FIRST: Final = 100
 _MORE, _SPARE = 40, 2
-# Rows per id, from which on a walk reads ranges of ids instead of an index.
+# At this number of rows per id or more, a walk reads ranges of ids instead of an index.
 _DENSE = 0.25
 # Factor on the number of days, if older days may contain ids in the range that was read.
 _WIDER = 4
@@ -138,7 +138,7 @@ class SettledWalk(Walk):
         self.dense = seen.looked > 1 and seen.looked >= span * _DENSE
 
     def _further(self) -> datetime:
-        """Return the oldest day of a look that reads more days; all days, if it leaves out none."""
+        """Return the oldest day of the next look, which reads more days than the last one."""
         newer, oldest = self.request.newer(self.below), self.request.days[0]
         if newer is None or newer[0] <= self.low:
             return oldest

@@ -1,7 +1,8 @@
-"""The title and description of each declared type: one, also if it has several handlers.
+"""The title and the description of each declared type, also of a type with several handlers.
 
-Each worker of a release has the same: among a type's handlers, ordered by plugin, topic and name,
-the first with a title gives it, and the first with a description that.
+All workers of a release agree: the handlers of a type are ordered by plugin, topic and name; the
+title is that of the first handler with a title, the description that of the first handler with a
+description.
 """
 
 from collections.abc import Iterable

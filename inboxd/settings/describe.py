@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from inboxd.model.masking import MASK, redact
 from inboxd.settings.sections import Settings
 
-# Read for each page or each line; all other settings shape connections and tasks.
+# Code reads these again for each page or log line; the others shape connections and tasks.
 _RELOADABLE = frozenset(
     {
         "log.level",

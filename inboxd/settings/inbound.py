@@ -105,8 +105,8 @@ class InboundHttp(Section):
     )
     keep_alive: Duration = Field(
         seconds(75),
-        description="Time that a connection without a request stays open; longer than the proxy's "
-        "own limit. Raise it when the proxy reports connections that were reset.",
+        description="Time that a connection without a request stays open. It must be longer than "
+        "the proxy's own limit. Raise it when the proxy reports connections that were reset.",
     )
     answer_within: Duration = Field(
         seconds(5),

@@ -231,7 +231,7 @@ class TypeOverride(Section):
     retry: dict[str, Any] | None = Field(
         None,
         description="Keys of a retry policy that override the handler's own policy. Set it when "
-        "the service that it depends on fails more often, or for longer.",
+        "a service that the handler calls fails more often, or for longer.",
     )
     unhandled: Unhandled | None = Field(
         None,

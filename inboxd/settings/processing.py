@@ -80,8 +80,8 @@ class Worker(Section):
         ge=1,
         le=100,
         description="Number of worker deaths after which a row becomes a dead letter, if it ran "
-        "alone at each; also the number of the lost connection, counted per row and worker, from "
-        "which on each costs an attempt (at least 2). Raise it if machines are often taken away; "
+        "alone at each. If a row loses its connection as often in one worker (at least twice), "
+        "this loss and each later one cost an attempt. Raise it if machines are often taken away; "
         "lower it when each crash is costly.",
     )
 

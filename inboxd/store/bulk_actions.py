@@ -48,7 +48,7 @@ class OrderedAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionProgress:
-    """The work of one transaction; wait: until the next one, which tries `passed` (ids) again.
+    """The work of one transaction; wait: before the next one, which retries the ids `passed`.
 
     canary: ids of rows that have to succeed first. note: why the action is paused.
     """

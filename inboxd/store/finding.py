@@ -1,6 +1,7 @@
-"""Looks of a list at hot and settled rows: a look reads rows by descending id, returns matches.
+"""Looks of a list at hot and settled rows: a look reads rows by descending id, returns hits.
 
-Promises that a look reads a bounded number of rows, and all looks of a `snapshot` one state.
+Promises that a look reads a bounded number of rows, and that all looks of a `snapshot` see one
+state.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -54,7 +55,7 @@ class Filter:
         )
 
     def names(self, index: Index) -> bool:
-        """Whether it names one value of that index's columns."""
+        """Whether the filter selects one value of that index's columns."""
         if index == "entity":
             return self.entity_type is not None and self.entity_id is not None
         return (self.tenant if index == "tenant" else self.type) is not None

@@ -70,8 +70,8 @@ class Bounds:
 class Wanted:
     """The request of one claim, with at most `share` rows per key.
 
-    following: of these keys, rows that this worker claimed before that time (the database's, in
-    seconds) do not block the claim, which runs after them. suspects: a group of which members are
+    following: a time (the database's, in seconds): rows of `keys` that this worker claimed before
+    it do not block this claim, whose rows run after them. suspects: a group whose members are
     claimed as well; alone: no other command runs on this worker.
     """
 
@@ -88,7 +88,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Claimed:
-    """Sorted by lane, time and id; or why there are none, and when to ask again.
+    """Claimed rows by lane, time and id; or why there are none, and when to ask again.
 
     at: seconds, by the database's clock. passed: keys that another claim had locked.
     """

@@ -265,7 +265,7 @@ async def failure_trends(
 
 
 async def groups_from(session: Session, beginning: str) -> set[str]:
-    """Fingerprints of failure groups that begin so; enough of them to tell none, one or more."""
+    """The first fingerprints of failure groups with this beginning, to see if it is unique."""
     rows = await session.fetch("groups_from", beginning)
     return {row["fingerprint"] for row in rows if row["fingerprint"].startswith(beginning)}
 

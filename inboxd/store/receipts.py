@@ -2,7 +2,8 @@
 
 Promises that a page is one statement in one transaction, durable when `write` returns; that a
 receipt which was already written gets the same answer, also on another day; and that held receipts
-are released in order of arrival. Known limit: one without its partition is written again.
+are released in order of arrival. Known limit: a receipt whose partition was dropped is written
+again.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

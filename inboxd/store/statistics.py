@@ -5,8 +5,8 @@ transaction: each row counts exactly once, even if a worker dies, a row comes la
 purged. Promises that reading costs as much as the span holds; that a span is read in one snapshot;
 and that days, hours and minutes are those of UTC. Known limits: counts since a worker's last write
 are lost if it is killed, and count twice if the connection is lost during a commit; tenants have
-hours and days only; tenants without a place, and names that are new on a day that has `_SERIES`,
-are `(other)` (docs/contributing/adr/0030-statistics-rolled-up.md).
+hours and days only; tenants without a place, and new names on a day that has `_SERIES` series,
+count as `(other)` (docs/contributing/adr/0030-statistics-rolled-up.md).
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ Resolution = Literal["minutes", "hours", "days"]
 Dimension = Literal["at", "kind", "lane", "type"]
 RESOLUTIONS: tuple[Resolution, ...] = ("minutes", "hours", "days")
 
-# Series of a day from which on new topics, queues and types have no series of their own.
+# A day with this many series gives new topics, queues and types no series of their own.
 _SERIES = 1_000
 # Outcomes of rows that were not executed.
 _NO_EXECUTIONS = ("ignored", "duplicate")
@@ -56,7 +56,8 @@ EVERYTHING = FigureFilter()
 class Figures:
     """executions: by outcome, and by what they followed ("", a retry or a replay).
 
-    at: where the span begins. wait: since rows were due. completion: from creation to success.
+    at: the start of the span. wait: the time from due to start. completion: from creation to
+    success.
     """
 
     at: datetime | None

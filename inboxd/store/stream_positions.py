@@ -1,10 +1,9 @@
 """The stream_positions table: the position up to which each stream of messages is stored.
 
 Promises that a page of messages is one statement and transaction with its positions, durable when
-`store` returns; that only the reader that opened a stream last can store anything; and nothing if
-an operator has reset the stream since. Known limit: without positions of the broker, repeated
-messages are recognised by dedup keys alone.
-*See:* `inbound/messages/streams.py`, before it.
+`store` returns; that only the reader that opened a stream last can store messages, and only until
+an operator resets the stream. Known limit: without positions of the broker, repeated messages are
+recognised by dedup keys alone. *See:* `inbound/messages/streams.py`, before it.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,7 +26,7 @@ _LEASE_LOST = "IB001"
 
 @dataclass(slots=True)
 class OpenedStream:
-    """position: None: nothing is stored, or known. begins: where an operator wants it to begin."""
+    """position: None: nothing is stored, or no position known. begins: the start by an operator."""
 
     stream: str
     position: int | None

@@ -17,7 +17,7 @@ from inboxd.store.session import Session
 async def of_command(
     session: Session, id: int, bounds: Bounds, one: int | None, all_: int, counted: int
 ) -> dict[str, Any] | None:
-    """None: it is settled. one, all_: how many a worker may run of the queue, and in total."""
+    """None: it is settled. one, all_: a worker's limits, for the queue and for all queues."""
     found = await session.fetchval(
         "explain_command",
         id,

@@ -34,8 +34,8 @@ _CHUNK_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_00
 class EventBacklog(NamedTuple):
     """A label is empty if rows are not counted by it; rows: None if other entries count them.
 
-    age: seconds of the oldest due event, unless its lane is paused. breaker: the open one in the
-    way.
+    age: seconds of the oldest due event, unless its lane is paused. breaker: the open breaker that
+    stops them.
     """
 
     topic: str

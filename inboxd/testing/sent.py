@@ -1,7 +1,7 @@
 """Commands, events and batches that a handler sent, for inspection in a test.
 
 Owns their views. Promises: a command is in one place: by itself, in its batch, or as a continuation
-or step. Known limit: they show sent rows, not the results of these.
+or step. Known limit: the views show the sent rows, not their results.
 """
 
 from __future__ import annotations

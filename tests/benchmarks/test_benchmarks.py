@@ -1,6 +1,6 @@
-"""Each benchmark runs, with few rows: that it measures is looked at, how fast is not.
+"""Each benchmark runs with few rows: the tests check that it measures, not how fast it is.
 
-CI has one line of the drains: the others are the same script again.
+CI runs one of the drains, since the others use the same script.
 """
 
 import re

@@ -61,7 +61,7 @@ _OF_SESSIONS: tuple[Kind, ...] = ("half_open", "cut", "terminate")
 # Seconds before the first fault, and before each next one.
 _SETTLING_IN = 2.0
 _PAUSES = (0.3, 3.0)
-# A worker that alone loses its lease shows more than one whose sessions a restart ends soon; half
+# A lost lease tests less if another fault restarts the worker or the server meanwhile; so only half
 # of these faults overlap with others.
 _ALONE = 0.5
 

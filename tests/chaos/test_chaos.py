@@ -1,6 +1,6 @@
 """Workers, producers and every kind of fault side by side: the ledger is exact, the tables clean.
 
-`make chaos` runs the same for any length.
+`make chaos MINUTES=60` does the same for an hour.
 """
 
 import sys

@@ -101,7 +101,7 @@ def test_flush_makes_chunks_due(cli: Cli, sql: Sql) -> None:
 
 
 def test_event_in_a_chunk_cannot_be_rescheduled(cli: Cli, sql: Sql) -> None:
-    """A lined-up or arrived event has no time of its own; one that is retried alone has."""
+    """An event of a line has no time of its own, except an event that is retried alone."""
     rows = sql("select id, ordering_key as key, head from inboxd.events order by id")
     beside = sql("insert into inboxd.events (type) values ('a.b') returning id")[0][0]
     times = sql("select run_at from inboxd.events order by id")

@@ -132,7 +132,7 @@ async def test_a_page_uses_slots_of_its_own_topics_only(
 async def test_a_page_leaves_slots_of_topics_behind_its_reach(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Also after a page that both topics refused: another worker needs the second topic's slot."""
+    """The same after a page that both topics refused: another worker needs the second slot."""
     alone = {"mode": "sequential", "total_concurrency": 1}
     config: Config = {
         "topics.first": alone,
@@ -170,7 +170,7 @@ async def test_a_page_leaves_slots_of_topics_behind_its_reach(
 async def test_the_shortest_poll_interval_of_the_topics_bounds_the_sleep(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Without wake-ups, and while all other topics could wait for a minute."""
+    """The worker has no wake-ups, and all other topics could wait for a minute."""
     config: Config = {
         "wakeups": {"mode": "off"},
         "worker": {"poll_interval": "1h"},

@@ -199,7 +199,7 @@ async def test_events_of_a_former_sequential_topic_join_its_chunks(inbox: Inbox)
 
 
 async def test_no_part_of_a_failed_set_runs(inbox: Inbox) -> None:
-    """Nor of a set that is complete by its count: a handler would regard a part as the whole."""
+    """The same for a set that is complete by its count: a handler would take a part for all."""
     for topic, types in (
         ("three", ["chunked.three"] * 3),
         ("paired", ["chunked.left", "chunked.right"]),

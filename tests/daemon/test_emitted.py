@@ -234,7 +234,7 @@ async def test_lines_that_emit_into_each_others_buckets_do_not_wait(
 async def test_a_worker_that_dies_has_emitted_nothing(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Neither for the event that killed it, nor for the events before that in its page."""
+    """It emits nothing for the event that killed it, and nothing for earlier events of the page."""
     good, bad = await own.write_many("event", "emitting.event", [{}, {"ends": "killed"}])
     worker = await start_worker(ready=False)
     await worker.wait()

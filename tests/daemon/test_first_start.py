@@ -83,7 +83,7 @@ async def dead(database: Database) -> list[Any]:
 async def test_the_first_worker_handles_waiting_events(
     virgin: Database, start_worker: StartWorker
 ) -> None:
-    """In a topic with lines and in one with chunks; later events come after them."""
+    """One topic has lines, one has chunks; later events run after the waiting ones."""
     await write(virgin, "test.turn", range(2_000), keys=50)
     await write(virgin, "chunked.counted", range(5_000), keys=10)
     await start_worker()

@@ -1,4 +1,4 @@
-"""The remains of a handler are its own failure, or are removed: the next row never meets them.
+"""State that a handler leaves behind fails this handler or is removed; no later row meets it.
 
 Every test has neighbours after the bad row, in the same page or on the same runner.
 """

@@ -1,4 +1,4 @@
-"""A million rows that may not run cost other rows nothing measurable.
+"""A million rows that may not run do not measurably slow down other rows.
 
 The tests compare touched pages, by the server's counters, for equal drains beside a crowd and
 without one. The speed and the load of the machine do not change them; the CPU seconds of a worker
@@ -31,8 +31,9 @@ CROWD = (
 # Drains of each side, in turns: other load on the machine affects both sides.
 TURNS = 3
 ROWS = 20_000
-# The most that a drain may touch beside a crowd, as a factor: indexes are one level higher there. A
-# walk over the crowd, even one for each thousand rows, would touch ten times as many pages.
+# Maximum ratio of the pages that a drain touches with a crowd and without: a crowd makes indexes
+# one level higher. A walk over the crowd, even one for each thousand rows, would touch ten times as
+# many pages.
 MORE = 2.0
 _SETTLED = (
     "select coalesce(sum(n_tup_ins), 0)::bigint from pg_stat_all_tables"

@@ -275,7 +275,7 @@ async def test_a_streamed_chunk_is_halved_behind_a_pooler(own: Inbox, tmp_path: 
 
 
 async def test_a_streamed_chunk_is_deferred_as_a_whole(inbox: Inbox) -> None:
-    """In the middle: the work before is rolled back, and no attempt is spent."""
+    """The handler defers in the middle: its work is rolled back, and no attempt is spent."""
     payloads: list[dict[str, Any]] = [
         *FAT,
         *[{}] * 200,

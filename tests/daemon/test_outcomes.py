@@ -127,7 +127,7 @@ async def test_settings_override_policy_and_timeout(inbox: Inbox) -> None:
 
 
 async def test_settings_override_a_queue(inbox: Inbox) -> None:
-    """For commands without a queue: those of plain SQL, and those that handlers send."""
+    """A command without a queue, from plain SQL or a handler, goes to the queue of the settings."""
     row_id = await inbox.write("command", "test.thread", {"n": 5}, queue=None)
     settled = await inbox.settled("command", row_id)
     assert settled["queue"] == "threads"

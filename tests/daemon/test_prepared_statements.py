@@ -1,6 +1,6 @@
 """Outdated prepared statements, after a migration or a handler's SQL, cost no attempt.
 
-Commands share one session: the state that one leaves there meets the next.
+Commands share one session: each one meets the state that earlier ones left there.
 """
 
 import psycopg

@@ -258,7 +258,7 @@ async def add(database: Database, **changes: Any) -> None:
 async def test_an_added_schedule_is_sent_by_any_worker(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Workers neither declare nor mark it; an invalid schedule does not delay it."""
+    """Workers do not change an added schedule; an invalid schedule does not delay it."""
     await add(database)
     await add(database, name="odd")
     await overdue(database, "1 hour")
@@ -301,7 +301,7 @@ async def test_a_declaration_of_an_older_worker_replaces_an_added_schedule(
 async def test_two_workers_send_each_run_once(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """Its time comes four times, while two workers run and one of them is killed."""
+    """A schedule is due four times, while two workers run and one of them is killed."""
     section = {"cron": "0 * * * *", "command": "test.noop", "payload": {"n": 3}}
     config: Config = {"schedules": {"tick": section}, "maintenance": {"interval": "500ms"}}
     workers = [await start_worker(config), await start_worker(config)]

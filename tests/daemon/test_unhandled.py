@@ -184,7 +184,7 @@ async def _mixed(database: Database) -> list[int]:
 async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
     database: Database, start_worker: StartWorker, tmp_path: Path, visited: bool
 ) -> None:
-    """Also where dead letters leave their line, and in topics without handlers of any worker."""
+    """The same where dead letters leave their line, and in topics that no worker handles."""
     await declare_lines(database)
     late = install(tmp_path / "late", "late", LATE)
     other = install(tmp_path / "other", "other", 'import inboxd\nhandlers = inboxd.Handlers("o")')

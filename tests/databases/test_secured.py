@@ -110,7 +110,7 @@ async def test_receiver_that_would_see_no_pauses_does_not_start(
 async def test_receiver_keeps_its_known_pauses_while_rows_are_hidden(
     database: Database, login: Login, tmp_path: Path
 ) -> None:
-    """Without its pauses it would accept receipts of a source that a person has stopped."""
+    """If it forgot them, it would accept receipts of a source that a person has paused."""
     dsn = login("inboxd_receiver")
     await database.execute(
         "insert into inboxd.controls (kind, name, actor, mode)"
@@ -208,7 +208,7 @@ def test_forced_security_hides_rows_from_functions(
 
 
 def test_remedy_has_all_statements(cli: Cli, sql: Sql) -> None:
-    """For a database in which a tool has enabled it on every table."""
+    """A tool has enabled row security on every table of the database."""
     tables = sql(
         "select relname from pg_class where relnamespace = 'inboxd'::regnamespace"
         " and relkind in ('r', 'p')"

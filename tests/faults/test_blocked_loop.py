@@ -73,7 +73,7 @@ async def _is_settled(database: Database, kind: str, row: int) -> bool:
 async def test_a_worker_ends_after_stall_timeout(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
-    """In a page of events: nothing of it took effect, and the next worker handles all of it."""
+    """Nothing of its page of events took effect, and the next worker handles all of it."""
     worker = await start_worker(hasty(worker={"stall_timeout": "1500ms"}))
     before = await emit(ledger, 5)
     (row,) = await emit(ledger, 1, "test.block", seconds=3)

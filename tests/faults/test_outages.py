@@ -37,7 +37,8 @@ async def test_an_outage_longer_than_the_lease_only_delays(
     config = hasty(**PATIENT, maintenance={"samples": "1s"}, worker={"lease": "10s"})
     workers = [await start_worker(config), await start_worker(config)]
     commands = await send(ledger, 10, wait=1)
-    # The outage may meet this page in one worker or both; a lone run after it counts no crash.
+    # The outage may interrupt this page in one worker or in both; a run alone after it counts no
+    # crash.
     events = await emit(ledger, 200, wait=0.02)
     await eventually(lambda: _running(ledger))
     with restartable_server.outage("immediate"):

@@ -201,7 +201,7 @@ async def test_one_of_a_thousand_events_that_kills_is_convicted(
     how: str,
     seed: int,
 ) -> None:
-    """One death in the page, three alone; the fifth life convicts it, after handling the others."""
+    """One death in the page, three alone; then the fifth worker makes it a dead letter."""
     words: dict[str, Any] = {"how": how}
     if how == "eat memory":
         words["group"] = str(request.getfixturevalue("group"))

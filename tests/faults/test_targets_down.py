@@ -94,7 +94,7 @@ async def test_one_worker_opens_the_breaker_and_the_other_stops(
     )
     assert len(target.of(blind.process.pid)) >= before
     assert pids == {call.pid for call in target.calls}
-    # No more is claimed, neither waiting nor new commands: the last ones have been handled.
+    # The last claimed commands have been handled; neither waiting nor new commands are claimed.
     calls, fences = len(target.calls), await database.fetchval(FENCES)
     await target.send(database, 50)
     await send(database, 20, "test.noop")

@@ -349,7 +349,7 @@ async def _heard(database: Database) -> AsyncIterator[list[str]]:
 async def test_a_worker_that_joins_unnoticed_is_notified_at_the_end_of_a_silence(
     database: Database,
 ) -> None:
-    """From its join to the next heartbeat of the silent worker, that one knows no peers."""
+    """Until the silent worker's next heartbeat, it does not know that another one has joined."""
     async with daemon_pool(database) as pool:
         wakeup = WakeUp("events", pool, "quiet", 60.0, Fleet(peers=0), lambda: None)
         for _ in range(2):

@@ -208,7 +208,7 @@ def test_the_slowest_body_of_the_address_with_most_gives_way_first(
 
 @pytest.mark.anyio
 async def test_an_address_above_its_share_gives_way_to_others() -> None:
-    """None of its bodies is slow; as many give way as are needed."""
+    """None of its bodies is slow; only as many requests end as others need."""
     gate, answers = anyio.Event(), list[Answered]()
     async with receiving(http={"max_requests": 8}) as received, anyio.create_task_group() as group:
         for _ in range(8):

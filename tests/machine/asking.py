@@ -37,7 +37,7 @@ class Asking(World):
         self.site.run(self._try(name, item, self._blockers(name, item)))
 
     def _all_are_alone(self) -> bool:
-        """Whether each running worker has a command beside which it runs no other."""
+        """Whether each running worker runs a command that must be the only one."""
         alone = {
             i.worker for i in self.model.commands.values() if i.status == "running" and i.alone
         }

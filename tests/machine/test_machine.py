@@ -80,7 +80,7 @@ _PRODUCE = _step(
 
 
 class Machine(Asking):
-    """The world, an operator who asks, and workers that claim and settle.
+    """Adds workers, which claim and settle, to the producers and operators of its base class.
 
     There is one rule for all steps: of several, Hypothesis leaves out half in each example, and a
     stale settlement needs most of them. It has no precondition: the result of a claim may depend on

@@ -37,7 +37,7 @@ async def reading(database: Database, kafka: MockKafka, topic: str) -> AsyncIter
 
     @handlers.event("test.noop")
     async def pass_by(event: Event[Any], ctx: EventContext) -> None:
-        """Settled at once, so that an event which is stored twice shows."""
+        """Settle each event at once, so that the test finds an event that is stored twice."""
 
     async with worker(settings, handlers=[handlers]):
         yield

@@ -1,4 +1,4 @@
-"""Print the pages of each statement in each state of statistics: python -m tests.plans 10000."""
+"""Print the pages that statements read, by state of statistics: python -m tests.plans 10000."""
 
 import sys
 

@@ -160,7 +160,7 @@ async def _read(large: Large, wanted: Filter, below: int | None, pages: int) -> 
 async def test_rare_rows_are_found_at_once_in_days_with_indexes(
     large: Large, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """Below the days without indexes, every page but the last is full."""
+    """The newest days have no indexes; on older days every page but the last is full."""
     short, below = 0, int(DAYS * ROWS_A_DAY * 0.9)
     for _ in range(100):
         _, found = await _blocks(large, FILTERS[name], below)

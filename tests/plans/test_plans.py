@@ -76,8 +76,8 @@ async def full(
             await index_today(database)
             if worst:
                 await stand.plan(known)
-            # Without statistics, or with a sample that has none of them, the planner takes a few
-            # rows for none, and then any index of these rows is as good as another.
+            # Without statistics, or if the sample has none of a few rows, the planner expects no
+            # rows, and then all indexes of these rows cost the same.
             await fill(database, rows, dead=20 if worst else rows // 250)
             if not worst:
                 await database.execute("vacuum analyze")

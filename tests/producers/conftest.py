@@ -119,7 +119,7 @@ def _sqlalchemy_async(driver: str, *, session: bool = False) -> Callable[[str], 
 
 @asynccontextmanager
 async def _django(dsn: str) -> AsyncIterator[Producer]:
-    """Without `atomic`: a transaction is open because autocommit is off."""
+    """It does not use `atomic`: a transaction is open because autocommit is off."""
     connection = django_connection(dsn)
     connection.set_autocommit(False)
 

@@ -173,7 +173,7 @@ async def test_a_payload_is_weighed_as_text(database: Database, table: str) -> N
 async def test_a_number_out_of_a_floats_range_is_left_to_the_handler(
     database: Database, table: str
 ) -> None:
-    """At a low cost: it becomes a dead letter whose error names it."""
+    """The insert does not fail; the handler's dead letter will name the number."""
     insert = f"insert into inboxd.{table} (type, payload) values ('a.b', $1)"
     for payload in ('{"n": 1e400}', f'{{"n": 1e400, "text": "{"x" * 5000}"}}'):
         await database.execute(insert, payload)
@@ -219,7 +219,7 @@ async def test_an_omitted_payload_is_an_empty_object(database: Database, table: 
 
 
 async def test_values_inherited_from_old_rows_are_written(database: Database) -> None:
-    """By a replay and a handler's command; but not values that the handler itself sets too long."""
+    """A replay and a handler's command write them; a handler's own too long values are refused."""
     insert = (
         "insert into inboxd.commands (type, queue, tenant, correlation_id, origin_kind, entity_id, "
         "replay_of) values ('a.b', 'q', $1, $1, $2, $3, $4)"

@@ -118,7 +118,7 @@ async def test_a_delivery_cannot_be_written_by_hand(
 async def test_no_command_of_an_emitted_event_is_written_by_hand(
     database: Database, logins: Sequence[str], statement: str
 ) -> None:
-    """With the unique key of an event that is to come, its deliveries would never be made."""
+    """Such a command could hold the unique key of a later event, whose deliveries would be lost."""
     async with logged_in(database, logins[0]) as connection:
         with pytest.raises(asyncpg.InvalidParameterValueError, match="emitted events alone"):
             await connection.execute(statement)

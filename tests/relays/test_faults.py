@@ -18,7 +18,7 @@ from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
-# A death is noticed within seconds, yet a machine that stands still for some is not taken for one.
+# A death is noticed within seconds, but a short pause of the machine does not count as one.
 QUICK: Config = {"worker": {"lease": "6s", "heartbeat_interval": "500ms"}}
 BREAKER: Config = {"breakers": {"broker.lines": {"first_break": "100ms", "longest_break": "300ms"}}}
 

@@ -59,7 +59,7 @@ async def test_a_list_of_names_is_read_in_parts(
 
 @pytest.mark.usefixtures("_names")
 async def test_a_search_of_names_goes_on(screens: httpx.AsyncClient) -> None:
-    """Also after a name that is gone."""
+    """It continues also after a name that was removed meanwhile."""
     for path in ("/endpoints?q=me-4", "/endpoints?state=disabled", "/breakers?q=me-45"):
         page = await read(screens, path)
         pages = 1

@@ -53,7 +53,7 @@ def settings(request: pytest.FixtureRequest, database: Database) -> Iterator[Set
 
 @pytest.fixture
 async def looks(settings: Settings) -> AsyncIterator[Looks]:
-    """One session, so that the next page meets what the last one left in it."""
+    """One session, so that each page would meet state that the page before left in it."""
     async with open_looks(settings.database, "screens", 1, timedelta(seconds=20)) as found:
         yield found
 

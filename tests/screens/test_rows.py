@@ -184,7 +184,7 @@ async def test_a_list_says_how_far_it_looked_and_goes_on(
 async def test_a_search_for_dead_letters_that_is_not_over_leads_to_failures(
     screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dead letter older than all rows that were looked at: the number Failed leads here."""
+    """The dead letter is older than all rows that the search has looked at."""
     await database.execute(
         "insert into inboxd.commands (type, queue, status, attempts) select 'mail', 'email',"
         " case n when 1 then 'failed' else 'pending' end, 1 from generate_series(1, 400) n"

@@ -100,6 +100,6 @@ async def test_leftover_functions_are_told_from_foreign_ones(database: Database)
 
 @pytest.mark.parametrize("schema", ["c", "events"])
 async def test_schema_of_any_name_has_no_differences(empty: Database, schema: str) -> None:
-    """Also a name that statements use for something else."""
+    """One of the names is also a word in the statements."""
     await migrate(Settings.model_validate({"dsn": empty.dsn, "schema": schema}))
     assert (await _differences(empty, schema))[1] == []

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 
 async def test_move_waits_for_open_transactions_of_producers(database: Database) -> None:
-    """Also for a producer that read the subscriptions before the declaration, and is idle since."""
+    """One of them read the subscriptions before the declaration, and has been idle since."""
     async with daemon_session(database) as session, database.connect() as producer:
         transaction = producer.transaction()
         await transaction.start()

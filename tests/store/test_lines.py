@@ -232,7 +232,7 @@ async def test_late_claim_takes_nothing_behind_newer_claims(
 async def test_rows_behind_a_failed_one_are_not_claimed(
     database: Database, status: str, delay: int
 ) -> None:
-    """Nor is the failed row: its worker does not know its state, and it must come first."""
+    """The failed row is not claimed either: it must come first, and the worker lacks its state."""
     a1, _, _ = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
         first = await _claim(worker, keys=("a",), share=2)

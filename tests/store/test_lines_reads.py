@@ -129,7 +129,7 @@ async def test_events_behind_a_dead_letter_are_not_read(session: Session, follow
         rows = await lines.claim_arrivals(session, [stretch], 10)
         assert [(row["id"], row["behind"]) for row in rows] == [(id_, False) for id_ in first]
         await settle(session, first)
-    # A new event of the line goes behind the others, and that costs as little.
+    # A new event of the line gets a place behind the others, at the same low cost.
     late = await insert(session, "k")
     (row,) = await lines.claim_arrivals(session, [stretch], 10)
     assert (row["id"], row["behind"]) == (late[0], True)

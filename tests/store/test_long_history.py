@@ -97,7 +97,7 @@ async def test_searches_of_a_long_history_keep_no_locks(
 async def test_many_sessions_wait_for_results_at_once(
     restartable_database: Database, old: dict[int, UUID]
 ) -> None:
-    """For an existing and an unknown command, from the first moment on."""
+    """Half ask for an existing command, half for an unknown one, each as its first query."""
     nowhere = UUID("00000000-0000-7000-8000-000000000001")
     answers: list[int] = []
 

@@ -41,7 +41,7 @@ async def _lowest(database: Database, days: int) -> int | None:
 
 
 async def test_lowest_id_stays_known_while_a_day_is_counted_again(database: Database) -> None:
-    """Else lists would read all days after an erasure, until the leader has counted them."""
+    """Otherwise lists would read all days after an erasure, until the leader has counted them."""
     await make_day(database, 2, "events_history")
     await ended(database, "events", 2, 3, tenant="north")
     await take(database)

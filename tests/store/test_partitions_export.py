@@ -116,7 +116,7 @@ async def test_partition_stays_if_its_export_fails(database: Database, tmp_path:
 async def test_export_into_an_unwritable_folder_counts_as_failed(
     database: Database, tmp_path: Path
 ) -> None:
-    """Not even a draft can be removed, as on a read-only disk."""
+    """The removal of an old draft fails already, as on a read-only disk."""
     await make_day(database, 100)
     (tmp_path / "no folder").touch()
     metrics = await let_go(database, MONTH | {"export": str(tmp_path / "no folder")})

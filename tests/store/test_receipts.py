@@ -177,7 +177,7 @@ async def test_broken_event_is_a_dead_letter_that_can_be_replayed(
 
 
 async def test_a_receipt_is_written_once(database: Database) -> None:
-    """Also if its events have been settled meanwhile; new receipts of the page are written."""
+    """The same if its events have been settled meanwhile; new receipts of the page are written."""
     page = [receipt(received(dedup_key="d")), receipt(received(broken="Broken")), receipt()]
     first = await receive(database, *page[:2])
     await database.execute("delete from inboxd.events")

@@ -40,7 +40,7 @@ async def written(database: Database) -> list[int]:
 
 @pytest.mark.parametrize("mode", ["hold", "refuse"])
 async def test_held_receipts_are_stored_and_not_processed(database: Database, mode: str) -> None:
-    """Also for a receiver that does not know yet that it must refuse."""
+    """The same while the receiver does not know yet that it must refuse them."""
     await pause(database, mode=mode)
     given, other = numbered(1), receipt(source="another")
     answers = await receive(database, given, other)

@@ -81,7 +81,7 @@ async def test_a_dead_letter_of_one_topic_is_a_failure(database: Database) -> No
 
 
 async def test_duplicate_has_the_outcome_of_the_first_event(database: Database) -> None:
-    """Also if the first event was settled long before."""
+    """The same if the first event was settled long before."""
     await receive(database, receipt(received("a", dedup_key="d")))
     await database.execute(_SETTLED, "a", "succeeded")
     yesterday = datetime.now(UTC) - timedelta(days=1)

@@ -208,7 +208,7 @@ async def test_first_sample_of_a_series_has_no_arrivals(database: Database) -> N
 async def test_lane_is_sampled_minute_by_minute(
     database: Database, writes: str, reads: str
 ) -> None:
-    """In any time zone of the sessions; behind a pooler it is the server's."""
+    """The sessions' time zones do not matter; behind a pooler the server's is used."""
     async with daemon_session(database) as session:
         await session.connection.execute(f"set timezone = '{writes}'")
         for minute, rows in ((58, 5), (59, 7), (60, 9), (63, 4)):
@@ -406,7 +406,7 @@ async def test_status_reads_no_waiting_rows(database: Database) -> None:
 
 @pytest.mark.safety
 async def test_each_row_arrives_once_whatever_its_outcome(database: Database) -> None:
-    """Also in ordered topics, whose rows get two ids; rows of earlier samples do not count."""
+    """The same in ordered topics, whose rows get two ids; rows of earlier samples do not count."""
     statement = (
         "insert into inboxd.events (type, topic, ordering_key, dedup_key)"
         " select 'a.b', topic, 'k', n::text from unnest(array['s', 't']) as topic,"

@@ -59,7 +59,7 @@ async def test_running_row_names_its_worker(world: World) -> None:
 
 
 async def test_row_of_a_silent_worker_names_the_time_of_its_return(world: World) -> None:
-    """Another worker, one lease after the last heartbeat; or none, if no other worker is alive."""
+    """Another worker takes it one lease after the last heartbeat, if another one is alive."""
     await world.begin("commands")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
     silent = "update inboxd.workers set beat_at = now() - $1::interval where id = $2"
@@ -98,7 +98,7 @@ async def test_row_of_a_lost_worker_promises_no_return(world: World, end: str) -
 async def test_row_of_a_lost_worker_returns_by_the_documented_statement(
     world: World, shared: Database, ended: bool
 ) -> None:
-    """By the statement in docs/why.md, which makes it a worker without heartbeats."""
+    """The statement in docs/why.md inserts the worker again, without heartbeats."""
     await world.begin("commands")
     gone = await join(world.session, "gone")
     await world.set(f"status = 'running', started_at = now(), worker_id = '{gone}'")
@@ -337,7 +337,7 @@ async def test_chunk_with_a_dead_head_is_blocked(world: World) -> None:
 
 
 async def test_leased_bucket_is_not_leased_again(world: World) -> None:
-    """By the real lease: while it lasts no other worker gets the bucket; then any worker may."""
+    """While the lease lasts, no other worker gets the bucket; afterwards any worker may."""
     await world.begin("events", topic="lined", ordering_key=KEY)
     bucket = await world.connection.fetchval(
         "select bucket from inboxd.events where id = $1", world.id
@@ -379,7 +379,7 @@ async def test_settled_row_has_no_cause(world: World) -> None:
 
 
 async def test_brief_answer_contains_nothing_of_others(world: World) -> None:
-    """For each condition: no name, id, reason or number but the row's own."""
+    """For each condition, the answer has only the row's own names, ids, reasons and numbers."""
     for row, conditions in CONDITIONS.items():
         for each in conditions:
             await begin(world, row)
@@ -391,7 +391,7 @@ async def test_brief_answer_contains_nothing_of_others(world: World) -> None:
 
 
 async def test_brief_answer_does_not_tell_the_number_of_others(world: World) -> None:
-    """Neither in words, nor by one sentence for each of them."""
+    """The number is not in the text, and one sentence stands for all of them."""
     await world.begin("commands")
     await _make_wait_for(world, 12)
     found = brief(await world.document())

@@ -1,11 +1,11 @@
 """Actions from the screens: confirmation, execution, and protection against repeated forms.
 
-Promises: an action needs its role, which is checked before anything is read; a form counts once in
-this process, and in another the state that it was shown for has changed by then; an invalid input
-is asked for again, with the input kept and the state read again; an action is done completely or
-not at all, except an erasure, which reports how far it came; a secret that an action made is only
-in the answer to its form. Known limit: an action that runs out of time may have been done; its page
-says to check first.
+Promises: an action needs its role, which is checked before anything is read; a form acts only once:
+this process remembers it, and another process finds that the state for which it was shown has
+changed; an invalid input is asked for again, with the input kept and the state read again; an
+action is done completely or not at all, except an erasure, which reports how far it came; a secret
+that an action made is only in the answer to its form. Known limit: an action that runs out of time
+may have been done; its page says to check first.
 """
 
 from collections import OrderedDict

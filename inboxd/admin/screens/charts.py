@@ -24,9 +24,9 @@ _LEAST_SHARE: Final = 0.004
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line of a chart. look: its colour, and `dashed`. values: None is unknown.
+    """One line of a chart. look: its colour, and `dashed`. values: None if unknown.
 
-    rows: the filter for the rows that a value counts; None: none. of: its part in each list.
+    rows: the filter of the rows that it counts; None: it has no list. of: its part in each list.
     """
 
     title: str

@@ -94,7 +94,7 @@ def drawing(state: RowState, say: Say) -> Markup:
     columns, lines = (1 + max(axis) for axis in zip(*places.values(), strict=True))
     width = columns * (_WIDTH + _BESIDE) - _BESIDE + 2 * _EDGE
     height = lines * (_HEIGHT + _BELOW) - _BELOW + 2 * _EDGE
-    # Screen readers have the list beside it.
+    # Screen readers read the list beside the picture.
     return Markup(
         '<svg class="graph states" width="{w}" height="{h}" viewBox="0 0 {w} {h}" '
         'aria-hidden="true">{arrows}{nodes}</svg>'
@@ -129,9 +129,9 @@ def _corner(place: Place) -> tuple[int, int]:
 
 
 def _arrow(old: Place, new: Place, *, is_next: bool) -> Markup:
-    """A straight arrow within a line or column, else one that turns: up or down, then aside.
+    """A straight arrow within a row or column, else a curve: first up or down, then sideways.
 
-    Arrows there and back lie beside each other, as do those that end and begin at one side.
+    Two arrows between the same states are drawn apart, and so are arrows at one side of a state.
     """
     (x0, y0), (x1, y1) = _corner(old), _corner(new)
     right, down = x1 > x0, y1 > y0

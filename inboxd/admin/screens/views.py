@@ -63,14 +63,14 @@ def query_of(query: QueryParams) -> str:
 
 
 def views_of(request: Request, path: str | None = None) -> list[SavedView]:
-    """In the order of their names. path: those of one list."""
+    """Saved views in the order of names. path: only the views of this list."""
     found = [each for each in _read(cookie_of(request, _COOKIE) or "") if each.is_valid]
     chosen = [each for each in found[:_MOST] if path in (None, each.path)]
     return sorted(chosen, key=lambda each: (each.path, each.name.casefold()))
 
 
 def page(request: Request) -> ScreenPage:
-    """With `to`, the address of a list, its filter may be kept."""
+    """With `to`, the address of a list, the page offers to save the list's filter."""
     path, query = _list_of(request.query_params.get("to", ""))
     shown = {
         "all_views": views_of(request),

@@ -2,7 +2,7 @@
 
 Promises: no action is offered while nothing can be changed (a standby, a read-only server or role);
 somebody who may act and looks at a page has that checked every `_CHECK_SECONDS` seconds, so that
-actions come back by themselves; without an answer in time the last one counts.
+actions come back by themselves; if the database does not answer in time, its last answer counts.
 """
 
 from collections.abc import AsyncIterator

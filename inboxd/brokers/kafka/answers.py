@@ -25,8 +25,8 @@ class Answers:
         self._access = access
         self._consumer = consumer
         self._assignment = assignment
-        # By partition: aiokafka's time of the last answer, and the time since which that has not
-        # changed.
+        # By partition: the time of the last answer, as aiokafka reports it, and our time when this
+        # report last changed.
         self._last: dict[TopicPartition, tuple[int | None, float]] = {}
 
     def begin(self) -> None:

@@ -58,7 +58,7 @@ class KafkaCluster:
             raise
 
     async def ask(self, request: Any, *, elsewhere: bool = False) -> Any:
-        """Ask any broker; elsewhere: another one than the last time. Raises one of `LOST`."""
+        """Ask any broker. elsewhere: not the broker that was asked last. Raises one of `LOST`."""
         error: Exception = KafkaConnectionError("no broker is known")
         for broker in self._in_turn() if elsewhere else self._connected_first():
             try:

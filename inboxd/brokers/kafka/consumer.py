@@ -2,7 +2,7 @@
 
 Promises: each assignment begins behind the stored positions; no message of a partition is handed
 over after the group has taken the partition away; an offset that the broker does not have, or a
-Kafka topic that was created anew, raises an error instead of a jump. Acknowledged offsets are
+Kafka topic that was created anew, raises an error; reading never jumps. Acknowledged offsets are
 committed for tools that show the lag; a failed commit does no harm. After a rebalance messages may
 come again. Known limit: one missing Kafka topic is an error for the whole source.
 """

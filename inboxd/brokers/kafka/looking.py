@@ -30,7 +30,7 @@ async def look_at_streams(
     stored: Mapping[str, StreamPosition],
     most: int,
 ) -> Sequence[SeenStream]:
-    """The partitions of a source (`kinds.look_of`). Raises BrokerUnavailable or SettingsError."""
+    """Look up a source's partitions (`kinds.look_of`). Raises BrokerUnavailable, SettingsError."""
     access = await access_to(name, broker)
     topics = await kafka_topics(access, settings.kafka_topics, None)
     lost: dict[TopicPartition, str] = {}

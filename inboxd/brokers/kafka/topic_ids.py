@@ -113,7 +113,7 @@ class _TopicIds(Request[_Question]):
 
 
 async def topic_ids(cluster: KafkaCluster, names: Sequence[str]) -> dict[str, str]:
-    """Ids of existing topics; none from older brokers. Raises as `KafkaCluster.ask`."""
+    """Ids of existing topics; empty for older brokers. Raises the same as `KafkaCluster.ask`."""
     try:
         answer: Any = await cluster.ask(_TopicIds(names))
     except (IncompatibleBrokerVersion, NotImplementedError):

@@ -2,13 +2,14 @@
 
 Each opening makes the consumer anew: messages that another reader received and did not store come
 again at once, in order, and an outdated reader notices that its consumer is gone. An
-acknowledgement makes room for more messages, and allows the stream to delete the message.
-Promises: messages are handed over in the stream's order, without gaps, and each once. A redelivery
-(AckWait) is a message that is still being stored: it is skipped. A missing number of a delivery
-starts reading again. At most `prefetch` + 1 messages are requested before they are stored, with at
-most the bytes of two pages (`page_bytes`), unless a larger one is alone. One request is under way
-at a time, since the server counts the bytes of each. A server that sends no heartbeat for seconds
-is unavailable. If the stream loses messages before they are handed over, `StreamLost` is raised.
+acknowledgement makes room for more messages, and allows the stream to delete the message. Promises:
+messages are handed over in the stream's order, without gaps, and each once. A redelivery (AckWait)
+is a message that is still being stored: it is skipped. If the number of a delivery is missing,
+reading starts again. At most `prefetch` + 1 messages are requested before they are stored, with at
+most the bytes of two pages (`page_bytes`), except that a larger message is requested alone. One
+request is under way at a time, since the server counts the bytes of each. A server that sends no
+heartbeat for seconds is unavailable. If the stream loses messages before they are handed over,
+`StreamLost` is raised.
 """
 
 from collections import deque
@@ -223,7 +224,7 @@ class NatsConsumer:
         self._nothing = int(found["nats-last-stream"])
 
     def _ask(self, *, larger: bool = False) -> None:
-        """Without room it asks for one, to hear of the end. larger: for one of any size."""
+        """Without room, ask for one message, to notice a lost consumer. larger: one of any size."""
         room, bytes_ = self._most - len(self._unstored), self._most_bytes - self._unstored_bytes
         if self._asked_for > 0 or room < 0 or bytes_ <= 0:
             return

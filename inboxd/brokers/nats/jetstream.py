@@ -143,7 +143,7 @@ async def _ask(
     *,
     absent: int = 0,
 ) -> dict[str, Any] | None:
-    """None: not found; absent: the number of another such error. Raises BrokerUnavailable."""
+    """None: not found. absent: an error number that means the same. Raises BrokerUnavailable."""
     try:
         data = await connection.ask(f"$JS.API.{what}", b"" if body is None else orjson.dumps(body))
     except NoRespondersError as error:

@@ -107,7 +107,7 @@ class FollowedRabbitMQStream:
         return found
 
     async def between(self, first: int, last: int) -> list[IncomingMessage]:
-        """Messages from one position to another that come in time."""
+        """The messages between two positions that arrive in time."""
         consumer = await self._connected()
         found: list[IncomingMessage] = []
         try:

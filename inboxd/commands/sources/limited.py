@@ -70,7 +70,7 @@ class LimitedQueues:
         # Lanes of queues with limits, for commands without a key.
         self._lanes = Lanes()
         self._known: dict[str, _Known] = {}
-        # The queues that this page could ask.
+        # The queues of this page's `asks`.
         self._asked: frozenset[str] = frozenset()
         # Whether the last claim from any queue found it full.
         self._any_full = False
@@ -263,7 +263,7 @@ class LimitedQueues:
         return self.again_in(self._asked)
 
     def again_in(self, asked: Collection[str]) -> float | None:
-        """Like `again`; asked: the queues that this page could ask."""
+        """Like `again`; asked: the queues of the page's `asks`."""
         now, times = monotonic(), []
         for queue, known in self._known.items():
             if known.until > self._told_at:  # the wait may have ended while other queues were asked

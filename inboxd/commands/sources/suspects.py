@@ -1,10 +1,10 @@
 """Suspects: commands that ran on a worker when it died, tried by groups (ADR 20).
 
 The commands of a group run beside ordinary ones; the next group begins only when this one has ended
-or has run for a while, so that a death points to one group. Beside a command that runs alone
-nothing else runs for a while; then the database marks it as not alone before anything else starts,
-since a death counts only against a command that was alone. Known limit: a worker that wants to run
-one alone claims nothing until all its commands have ended.
+or has run for a while, so that a death points to one group. A command that runs alone is the only
+one for a while; before anything else starts, the database marks it as no longer alone, since a
+death counts only against a command that was alone. Known limit: before a worker runs a suspect
+alone, it claims nothing until all its commands have ended.
 """
 
 from collections.abc import Callable, Sequence

@@ -44,7 +44,7 @@ class BucketClaim:
             return
         last = {bucket_of(row): row["id"] for row in self.rows[:met] if row["position"] is None}
         left = {bucket_of(row) for row in self.rows[met:]}
-        # A bucket that had no room in the page stays the least recently asked one.
+        # A bucket whose rows did not fit into the page is asked first for the next page.
         for bucket in (each for each in self.arrived if each in last or each in self.drained):
             self.arrivals.taken(bucket, last.get(bucket, 0))
             if bucket in self.drained and bucket not in left:

@@ -54,7 +54,7 @@ class ServedLines:
         return not elsewhere and registry.takes(topic)
 
     def _takes(self, topic: str, type_: str) -> bool:
-        """Whether this worker has a handler for such arrivals; one without a topic takes any."""
+        """Whether this worker has a handler for such arrivals; without a topic it takes any."""
         return topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
 
     def serves(self, lane: Key) -> bool:

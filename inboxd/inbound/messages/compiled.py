@@ -147,7 +147,7 @@ class CompiledMessageSource:
         return uuid5(_NAMESPACE, f"{self.name}\0{message.stream}\0\0{id_}")
 
     def _other_id(self, arrived: ArrivedMessage, events: Sequence[ReceivedEvent]) -> UUID | None:
-        """The id to use if another message has the CloudEvent's; None: it is the same message."""
+        """The id to use if an unsettled event has the CloudEvent's id; None: it is a repetition."""
         if arrived.message.position is not None:
             return self._derived_id(arrived)
         return self._uuids.make(time.time_ns()) if events[0].dedup_key is not None else None

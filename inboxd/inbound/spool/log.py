@@ -202,7 +202,7 @@ class Reader:
                 self._segment = None
 
     def _segments(self, owned: Callable[[], bool]) -> tuple[list[Path], Path | None]:
-        """The order matters: an owner that comes after the check writes to unlisted ones only."""
+        """List first, then check: an owner that comes later only writes to segments not listed."""
         paths = segments(self._folder, self._files)
         return paths, paths[-1] if paths and owned() else None
 

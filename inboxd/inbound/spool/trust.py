@@ -19,7 +19,7 @@ _ROOT = 0
 def distrusted(
     path: Path, of: os.stat_result | None = None, below: Collection[str] = ()
 ) -> str | None:
-    """None: trusted, or missing. of: whose owner is trusted; default: this process."""
+    """The problem; None: trusted, or missing. of: its owner is trusted; default: this user."""
     if of is None:
         owners, groups = {os.geteuid(), _ROOT}, {os.getegid(), *os.getgroups()}
     else:

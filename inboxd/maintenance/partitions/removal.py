@@ -2,10 +2,10 @@
 
 After each step, another worker can continue. Bodies that a living row needs (for example a dead
 letter) are copied forward before the detaching, and searched for again before the drop, when no
-session can reach the partition: one that is needed even so is attached again. Receipts whose events
-are not settled are copied to kept_receipts. Replays need no advisory lock: the reference to a body
-changes under its row's lock, and one snapshot sees every row. Known limit: until it is attached
-again, after a transaction that was open for days, such a body is not found.
+session can reach the partition: if a body is needed even so, the partition is attached again.
+Receipts whose events are not settled are copied to kept_receipts. Replays need no advisory lock:
+the reference to a body changes under its row's lock, and one snapshot sees every row. Known limit:
+until it is attached again, after a transaction that was open for days, such a body is not found.
 """
 
 from collections.abc import Callable

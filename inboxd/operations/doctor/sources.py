@@ -1,7 +1,7 @@
 """Checks whether the sources of the settings can receive, and which webhooks they would lose.
 
 Known limits: it checks its own settings and files, not the receiver's; it does not know which
-senders retry, so it warns of a loss for each refusal that the settings choose.
+senders retry, so it warns of lost webhooks for each setting that makes the receiver refuse some.
 """
 
 import ssl

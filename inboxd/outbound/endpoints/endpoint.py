@@ -1,9 +1,9 @@
 """One endpoint in one worker: its URL, its signatures, and the results of its deliveries.
 
-Promises: only answers of its present URL count; a success in any worker ends earlier failures, in
-any order of writes; a change applies here at once and is `unwritten` until the table has it. Known
-limit: a failure is recorded only after some seconds without a success here, so an endpoint that
-alternates between failure and success does not count as failing. *See:* `book`.
+Promises: only answers of its present URL count; after a success in any worker, older failures no
+longer count, whichever is written first; a change applies here at once and is `unwritten` until the
+table has it. Known limit: a failure is recorded only after some seconds without a success here, so
+an endpoint that alternates between failure and success does not count as failing. *See:* `book`.
 """
 
 from collections import Counter

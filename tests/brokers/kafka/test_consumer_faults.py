@@ -81,7 +81,7 @@ async def test_readers_that_come_and_go_under_load_store_each_message_once(
     scopes = {name: CancelScope() for name in "abc"}
 
     async def all_store(names: str) -> bool:
-        """Each of these readers stores some of the partitions, together all, and none twice."""
+        """Each reader stores some partitions; no partition is missing, and none has two readers."""
         streams = [readers.stored[name] for name in names]
         return all(streams) and sum(map(len, streams)) == len(set().union(*streams)) == 6
 

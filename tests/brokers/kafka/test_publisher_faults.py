@@ -250,5 +250,5 @@ async def test_brokers_that_go_and_come_lose_nothing_and_keep_the_order(
         for key, count in relay.confirmed.items():
             came = by_key[key.encode()]
             assert [*dict.fromkeys(came)] == [*range(count)]
-            # Only unconfirmed messages are repeated: no older one comes behind a newer one.
+            # Only unconfirmed messages are repeated: none is published after a newer message.
             assert came == sorted(came)

@@ -93,7 +93,7 @@ async def test_a_user_logs_in_by_scram(alone: MockKafka, tmp_path: Path, mechani
 async def test_a_broker_that_does_not_know_the_password_gets_no_message(
     alone: MockKafka, mechanism: str
 ) -> None:
-    """By SCRAM both sides show that they know it."""
+    """With SCRAM both sides prove that they know the password."""
     async with door(alone, mechanism=mechanism.upper(), impostor=True) as opened:
         why = await why_not(alone, opened, **LOGIN | {"mechanism": mechanism})
     assert why.startswith("it cannot be reached (")

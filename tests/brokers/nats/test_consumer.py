@@ -202,7 +202,7 @@ async def test_a_request_whose_bytes_are_all_used_is_followed_by_another(
     async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
         (first,) = await take(consumer, 1)
     assert isinstance(first.token, bytes)
-    # Nine messages whose bodies have one digit, as the first, and acknowledgements of one length.
+    # Nine messages of the same size: each body is one digit, and each reply subject as long.
     size = len(first.sent_to) + len(first.token) + 1
     await stream.fill(8)
     stored = StoredMessages()

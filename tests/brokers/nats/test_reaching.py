@@ -23,7 +23,7 @@ _SECRET = "hunter2"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[NatsServer]:
-    """A server that knows one user."""
+    """A server with a login for one user."""
     with nats_server(f'authorization {{ user: relay, password: "{_SECRET}" }}') as running:
         yield running
 
@@ -36,7 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def encrypted(files: dict[str, Any]) -> Iterator[NatsServer]:
-    """A server that requires TLS, and knows one user."""
+    """A server that requires TLS, with a login for one user."""
     tls = f'tls {{ cert_file: "{files["certificate"]}", key_file: "{files["private_key"]}" }}'
     users = f'authorization {{ user: relay, password: "{_SECRET}" }}'
     with nats_server(f"{tls}\n{users}") as running:

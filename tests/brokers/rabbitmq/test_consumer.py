@@ -155,7 +155,7 @@ async def test_at_most_prefetch_messages_are_held(broker: Broker, queue: Abstrac
 
 
 async def test_a_wait_without_messages_ends_in_time(broker: Broker, queue: AbstractQueue) -> None:
-    """A wait without a message, or a cancelled one, takes nothing from the next."""
+    """A wait that ends without a message, or is cancelled, takes no message from the next wait."""
     async with consumer_at(broker, queue.name) as consumer:
         assert await consumer.receive(10, 0.01) == []
         with anyio.move_on_after(0.01):

@@ -89,7 +89,7 @@ async def test_a_page_is_in_the_queue_in_its_order_when_all_of_it_is_confirmed(
 async def test_a_cloud_event_is_the_same_when_it_is_consumed(
     broker: Broker, queue: AbstractQueue
 ) -> None:
-    """Also a body of several AMQP frames, and an empty one."""
+    """Bodies of several AMQP frames and empty bodies are unchanged, too."""
     bodies = [b"x" * 500_000, b"", b"[]"]
     attributes = cloud_events.attributes(_EVENT)
     page = [a_message(queue.name, body, attributes=attributes) for body in bodies]
@@ -252,7 +252,7 @@ async def test_the_message_that_closes_the_channel_is_found_without_its_words(
 async def test_an_exchange_that_the_user_may_not_write_to_is_named(
     server: RabbitMQServer, channel: AbstractChannel, queue: AbstractQueue
 ) -> None:
-    """Also of a topic exchange, where the right depends on the routing key."""
+    """The same for a topic exchange, where the right depends on the routing key."""
     named = uuid.uuid4().hex
     exchange = await channel.declare_exchange(named, "topic", durable=True)
     await queue.bind(exchange, "#")

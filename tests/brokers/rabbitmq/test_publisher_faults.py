@@ -83,7 +83,7 @@ async def test_slow_confirmations_are_waited_for(proxy: TcpProxy, queue: Abstrac
 async def test_a_cancelled_publish_sends_nothing_later(
     server: RabbitMQServer, proxy: TcpProxy, queue: AbstractQueue
 ) -> None:
-    """Not even data that the system still had to send."""
+    """Even unsent data in the system's buffers is dropped."""
     page = some_messages(queue.name, 2000, size=20_000)
     told = Told()
     async with publisher_at(broker_at(proxy.address)) as publisher:

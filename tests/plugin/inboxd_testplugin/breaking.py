@@ -42,7 +42,7 @@ class Call(BaseModel):
 async def _call(ctx: CommandContext | EventContext, call: Call) -> None:
     if not await ctx.connection.fetchval("select pg_try_advisory_xact_lock(4711)"):
         version = await ctx.connection.fetchval(_HALF_OPEN)
-        await asyncio.sleep(0.3)  # a worker that closes the breaker goes on before that is written
+        await asyncio.sleep(0.3)  # a worker that closes the breaker goes on before it writes this
         if version and await ctx.connection.fetchval(_HALF_OPEN) == version:
             await ctx.connection.execute("select nextval('target_overlaps')")
     up = await ctx.connection.fetchval(_CALL)

@@ -62,7 +62,7 @@ def test_event_counts_to_its_day_when_clocks_change(month: int, day: int, hours:
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 * * * *", "*/20 2 * * *"])
 def test_a_chunk_always_closes_after_its_oldest_event(cron: str) -> None:
-    """Also for events of the repeated hour, or just before the missing one."""
+    """The same for events in the repeated hour, and just before the missing hour."""
     rule = Rule(cron=Cron(cron, "Europe/Berlin"))
     for start in (berlin(28, 23, month=3), berlin(24, 23, month=10)):
         first = start.astimezone(UTC)

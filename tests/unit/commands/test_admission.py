@@ -127,7 +127,7 @@ def test_one_claim_shares_places_evenly() -> None:
 async def test_an_endpoint_without_rows_leaves_its_places_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An endpoint without a place in a claim is asked next, as nothing else would ask for it."""
+    """An endpoint that got no place is in the next claim: nothing else would ask for its rows."""
     admission = _delivering(2)
     lanes = PlainLanes(MagicMock(), admission, PriorityOrder({}))
     asked: list[list[Lane]] = []

@@ -108,7 +108,7 @@ async def test_a_wait_for_another_workers_claim_becomes_a_wait_for_room() -> Non
 
 
 async def test_lanes_are_left_to_the_worker_that_can_read_their_commands() -> None:
-    """Also the lanes of queues with limits."""
+    """The same for the lanes of queues with limits."""
     work = _work()
     sources = (work._lanes, work._limited)
     for source in sources:

@@ -139,7 +139,7 @@ async def test_the_processor_stays_awake_when_due_rows_wait_for_room(
 
 
 async def test_a_wait_for_room_has_the_time_limit_of_its_page() -> None:
-    """The next wait has no such limit: looking often would find nothing sooner."""
+    """The next wait has no such limit: more looks would not find work sooner."""
     work = _Pages([Page(0, busy=True, again=0.003), Page(0, busy=True)])
     work.processor = Processor(work, cast("WakeUp", _Awake()), Metrics("test"), 60.0)
     await work.processor.run()

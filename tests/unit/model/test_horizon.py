@@ -203,7 +203,7 @@ def test_producer_of_another_topic_does_not_hold_up_a_topic() -> None:
 
 
 def test_a_topic_whose_name_becomes_known_is_held_as_before() -> None:
-    """And one whose name becomes unknown: its holder holds it until the transaction ends."""
+    """Also if a known name becomes unknown: a holder holds it until its transaction ends."""
     for names in (("t", ANY_TOPIC), (ANY_TOPIC, "t")):
         horizon = Horizon()
         horizon.take(_reading("s", 5))

@@ -310,7 +310,7 @@ def test_a_traceback_begins_with_the_handler_s_own_frames() -> None:
 
 
 def test_log_and_stored_failure_are_equal() -> None:
-    """For the single error of a group, and for an invalid `Retry(after="soon")`."""
+    """Tried with the single error of a group, and an invalid `Retry(after="soon")`."""
     written = io.StringIO()
     logs.configure("info", "json", stream=written)
     row = {"id": 1, "command_id": "c", "correlation_id": None, "type": "a", "attempts": 0}

@@ -36,7 +36,7 @@ def factory(keys, *, tolerance, options):
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs a distribution with one module; its entry point is named by a scheme."""
+    """Installs a distribution with one module; the entry point's name is that of a scheme."""
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
 

@@ -72,7 +72,7 @@ class SignInFlows:
         set_cookie(request, response, _COOKIE + flow.state, text, _LASTS_SECONDS)
 
     def take(self, request: Request, state: str) -> SignInFlow | None:
-        """Use up the sign-in of this state; None: this browser has no valid one."""
+        """Remove and return the sign-in of this state; None: this browser has no valid sign-in."""
         text = cookie_of(request, _COOKIE + state) if _STATE.fullmatch(state) else None
         fields = self._texts.read(_PURPOSE, text) if text else None
         if fields is None or state in self._used:

@@ -1,9 +1,9 @@
 """Access to the screens of inboxd's own processes: the ways to identify a visitor, in order.
 
 A bearer token comes first, since no browser sends one by itself. Promises: without a token, a
-request with a host name that is not the screens' is refused; a visitor without a sign-in comes from
-this machine, through no proxy; a reload that adds users closes open access, and one that removes
-users never opens it.
+request with a host name that is not the screens' is refused; a visitor without a sign-in is
+accepted only from this machine, and not through a proxy; a reload that adds users closes open
+access, and a reload that removes users never opens it.
 """
 
 import secrets
@@ -119,7 +119,7 @@ def _secret(settings: Admin) -> bytes:
 
 
 def _refuse_from_elsewhere(request: Request) -> None:
-    """Also refuse requests through proxies. Raises RequestRefused."""
+    """Refuse requests from other machines or through proxies. Raises RequestRefused."""
     peer = normal_peer(request.client)
     if peer is None or not ip_address(peer).is_loopback:
         detail = "without a sign-in, the screens are for this machine alone: set users in [admin]"

@@ -48,7 +48,7 @@ _LEEWAY_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """posts_secret: the form has the secret. tells_itself: it names itself beside codes (`iss`)."""
+    """posts_secret: the secret is sent in the form. tells_itself: it sends its name with a code."""
 
     authorization: str
     token: str
@@ -109,7 +109,7 @@ class OidcProvider:
     async def claims(
         self, flow: SignInFlow, redirect: str, code: str, issuer: str | None
     ) -> Mapping[str, Any]:
-        """issuer: the name beside the code. Raises ProviderUnreachable, ProviderNotBelieved."""
+        """issuer: the name sent with the code. Raises ProviderUnreachable, ProviderNotBelieved."""
         with _in_time():
             known = await self._read()
             wanted = known.metadata.tells_itself or issuer is not None

@@ -1,8 +1,8 @@
 """Visitors named by a proxy: oauth2-proxy, Authelia, Tailscale, a web server with a login.
 
-Promises that only `trusted_proxies` are believed, and that their header with the name must come
-once. Known limit: every program that connects from such an address can claim any name, so the proxy
-must be alone at its address.
+Promises that only `trusted_proxies` are believed, and that a request with two headers for the name
+is refused. Known limit: every program that connects from such an address can claim any name, so the
+proxy must be alone at its address.
 """
 
 from http import HTTPStatus

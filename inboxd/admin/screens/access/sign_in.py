@@ -112,7 +112,7 @@ class SignIn:
         return response
 
     def _known(self, signed_in: SignedIn) -> Visitor | None:
-        """A user whose password is unchanged, or one that the provider named."""
+        """None: the provider's visitor is gone, or the user or the password has changed."""
         if signed_in.role:
             return self._oidc.visitor(signed_in) if self._oidc else None
         user = self._users.named(signed_in.name)

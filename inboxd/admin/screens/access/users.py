@@ -47,7 +47,7 @@ class Users:
         return self._users.get(name)
 
     def hash_of(self, name: str) -> PasswordHash:
-        """For an unknown user, a decoy that no password matches."""
+        """The user's hash; for an unknown user a decoy, which no password matches."""
         return self._hashes.get(name, self._decoy)
 
 

@@ -2,8 +2,8 @@
 
 Promises that workers end the members that this request has no time for, and resume a workflow with
 any number of dead letters; and that cancelling a batch with more than `TYPED_FROM` commands is
-confirmed by typing their number, and one with batches in it by a word, since their commands are not
-counted.
+confirmed by typing their number, and cancelling a batch with nested batches by typing a word, since
+their commands are not counted.
 """
 
 from collections.abc import Mapping

@@ -40,7 +40,7 @@ def tell(text: str, /, **words: object) -> Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedField:
-    """hint: shown while the field is empty. note: beside it. choices: pairs of value and text."""
+    """hint: shown in an empty field. note: shown beside it. choices: pairs of value and text."""
 
     name: str
     title: Sentence

@@ -1,9 +1,9 @@
 """Erases the data of a tenant or an entity: first it asks of whom, then it shows the rows.
 
 Promises: an erasure of more rows than were shown is refused, and more than `TYPED_FROM` rows are
-confirmed by typing their number; one that runs out of time says so, and its erased rows are in the
-audit. Known limit: a long history is left to the command line, since each erasure starts with its
-oldest part.
+confirmed by typing their number; an erasure that runs out of time says so, and its erased rows are
+in the audit. Known limit: a long history is left to the command line, since each erasure starts
+with its oldest part.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ _WHOM: Final = ("tenant", "entity_type", "entity_id")
 
 
 def _subject(visit: ActionVisit) -> Subject | None:
-    """None: the address has neither yet. Raises UsageError."""
+    """None: the address names no tenant and no entity yet. Raises UsageError."""
     tenant, type_, id_ = (visit.about.get(name) or None for name in _WHOM)
     return subject_of(tenant, type_, id_) if tenant or type_ or id_ else None
 

@@ -20,7 +20,7 @@ from inboxd.operations.failures import Group
 
 
 async def _group(visit: ActionVisit, *, archived: bool) -> list[Group]:
-    """One part per kind of row. Raises NotFound, or Conflict if it is not so."""
+    """The group's parts, one per kind of row. Raises NotFound; Conflict if `archived` differs."""
     name = visit.named("group")
     found = await operations.failures(visit.session, name)
     if all(each.archived for each in found) is not archived:

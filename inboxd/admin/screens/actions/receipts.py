@@ -63,7 +63,7 @@ async def _request(visit: ActionVisit) -> RequestAgain:
 
 
 async def _hides_some_of(visit: ActionVisit, made: RequestAgain) -> bool:
-    """Look at the body, and at headers beside the signature."""
+    """Check the body, and all headers except those of the signature."""
     admin, ids = visit.settings.admin, list(made.event_ids)
     found = await events_of(visit.session, ids[:_MOST_EVENTS])
     types = sorted({event["type"] for event in found})

@@ -1,7 +1,7 @@
 """Actions on one row, from its page, or on rows chosen in a list.
 
-Promises that all rows are changed or none; that none is, if one has changed since it was shown; and
-that visitors of certain tenants learn nothing about others' rows.
+Promises that all rows are changed or none; that no row is changed if one of them differs from what
+was shown; and that visitors of certain tenants learn nothing about others' rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

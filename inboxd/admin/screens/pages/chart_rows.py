@@ -53,7 +53,7 @@ class ChartRows:
     ids: Sequence[tuple[int, int] | None] = ()
 
     def at(self, place: int, curves: Sequence[Curve]) -> str | None:
-        """Of two lists, the one with more of them; None: no rows."""
+        """The list with the rows at a point; of two lists, the longer one. None: no rows."""
 
         def counted(table: str) -> float:
             parts = (self._part(table, curve) for curve in curves)

@@ -39,7 +39,7 @@ class Examination:
 
     @property
     def age(self) -> float:
-        """In seconds, from its end on."""
+        """Seconds since the end of the examination."""
         return monotonic() - self.at
 
     def at_least(self, verdict: Verdict) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 -- Write the results of commands that did not succeed, if this worker's claims still hold them: pending (retry, deferral,
 -- release), failed (dead letter), or waiting (back into the line of its key, which it no longer holds).
--- A suspect (ADR 20) that has finished a run stops being one; a released command has not finished it, nor has one that
--- was deferred without a run.
+-- A suspect (ADR 20) that has finished a run stops being one; a released command has not finished one, and
+-- neither has a command that was deferred without a run.
 -- A row whose cancellation was requested is due at once: its next claim settles it as cancelled.
 -- The last 50 errors are kept, so that a row stays bounded. A row with a worker is running (see
 -- settle_commands.sql).

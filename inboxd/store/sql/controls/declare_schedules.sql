@@ -1,5 +1,5 @@
 -- Declare the schedules of a worker that joins; sorted, so that two workers do not deadlock.
--- One of the same name that an operator added counts as declared from then on.
+-- A schedule of that name that an operator added counts as declared from then on.
 -- A schedule whose cron and zone are unchanged keeps its next time, so that runs that were missed meanwhile are due.
 -- parameters: arrays, one entry a schedule: $1 text[] names, $2 text[] sources, $3 text[] crons, $4 text[]
 --             zones, $5 text[] missed, $6 text[] kinds, $7 text[] types, $8 smallint[] schema versions,

@@ -1,5 +1,5 @@
--- Record since when no living worker declares a schedule, or that one declares it again; one that an operator added
--- needs no declaration.
+-- Record since when no living worker declares a schedule, or that a worker declares it again; a schedule that an
+-- operator added needs no declaration.
 -- parameters: none
 -- returns: name of each that is marked now
 -- locks: the rows that change

@@ -1,6 +1,6 @@
--- Schemas of this login's search path in which other roles may create functions and operators. One that matches a call
--- better than PostgreSQL's own is called instead, with the rights of this login. Superusers, the owner of the database, the
--- owner of the inbox and roles whose rights this login has are left out.
+-- Schemas of this login's search path in which other roles may create functions and operators. A function that matches
+-- a call better than PostgreSQL's own is called instead, with the rights of this login. Superusers, the owner of the
+-- database, the owner of the inbox and roles whose rights this login has are left out.
 -- parameters: none
 -- returns: schema, role (null: every role), remedy (the statement that takes the right)
 -- locks: nothing

@@ -1,6 +1,6 @@
--- Declare the endpoints of a worker's settings; a trigger notifies workers. One that was disabled because no settings had
--- it is enabled, as if it had never failed; one that an operator or its failures disabled stays disabled. Failures of a
--- former URL no longer count. Rows of operators are left alone.
+-- Declare the endpoints of a worker's settings; a trigger notifies workers. An endpoint that was disabled because no
+-- settings had it is enabled, as if it had never failed; an endpoint that was disabled by an operator or for its
+-- failures stays disabled. Failures of a former URL no longer count. Rows of operators are left alone.
 -- parameters: $1 text a JSON array of objects: name, url, types, tenant, secrets (texts), ordered, events, rate, concurrency,
 --   disable_after (an interval)
 -- returns: nothing

@@ -1,7 +1,7 @@
 -- The newest dead letters of failure groups, counted by the hour in which they became dead letters.
 -- parameters: $1 text[] fingerprints, $2 text[] types, one for each fingerprint, $3 integer newest rows of each to look at
--- returns: fingerprint, hour (how many hours ago it began; the current one is 0, as are times in the future, from clocks
---          that were set back; null: before the last day), count
+-- returns: fingerprint, hour (0: the current hour, or the future, after a clock was set back; 1: the hour before it, and
+--          so on; null: older than these 24 hours), count
 -- locks: nothing
 SELECT fingerprint, hour, count(*) AS count
   FROM (SELECT of.fingerprint,

@@ -5,7 +5,7 @@
 --          ended), rows (an estimate; null: none yet), bytes (with indexes; null without sizes), empty (whether it
 --          has no page; null without sizes), exported (rows in the file, null: none), retired (whether it is recorded),
 --          trimmed (text[]: types that were removed from it)
--- locks: nothing; one that is being dropped has no range, and is left out
+-- locks: nothing; a partition that is being dropped has no range, and is left out
 -- Most of the cost is that bounds are deparsed and read with regular expressions: once per partition.
 -- For the rest the catalogue is read once, instead of a lookup per partition.
 WITH relation AS MATERIALIZED (

@@ -1,6 +1,6 @@
--- Record that an attached partition is to be removed, before that begins; but not again if another leader has dropped it
--- since this statement read the catalogue: then the session's cache may still know the name, but the table has no
--- size.
+-- Record that an attached partition is to be removed, before its removal begins. If another leader has dropped it since
+-- this statement read the catalogue, nothing is recorded again: the session's cache may still know the table's name, but
+-- pg_relation_size is null.
 -- parameters: $1 text part
 -- returns: nothing
 -- locks: the row

@@ -1,4 +1,4 @@
--- Plan this transaction's statements as a producer's session does: the statements of row triggers only once.
+-- Plan this transaction's statements as a producer's session does: row triggers use one plan for many rows.
 -- parameters: none
 -- returns: a row without meaning
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Count a stretch of receipts, and those that brought events of which none exists: neither unsettled, nor in history.
+-- Count a stretch of receipts, and the receipts whose events are all missing: neither unsettled nor in history.
 -- parameters: $1 and $2 timestamptz the partition's bounds, $3 and $4 tid from (included) and to (not); $5 boolean whether
 --             events are looked for
 -- returns: source, rows, duplicates (of them), strays (of them, those without events), example (receipt_id of one)

@@ -1,5 +1,5 @@
--- Write the findings; earlier ones that no longer hold are removed, except those of a moment. One that is found again
--- unchanged stays accepted.
+-- Write the findings; earlier findings that no longer hold are removed, except those of a moment. A finding that is
+-- found again unchanged stays accepted.
 -- parameters: arrays: $1 date[] days, $2 text[] sources, $3 text[] what, $4 bigint[] rows, $5 text[] details; $6 text[] the
 --             names of findings of a moment
 -- returns: nothing

@@ -1,6 +1,6 @@
--- Renew the lease: raise this worker's heartbeat number, and return news. A row with a worker is
--- running (a constraint guarantees it); a condition on the status would invite the planner to use the index of running
--- rows, which under a held snapshot has a dead entry of each command that this worker ever claimed.
+-- Renew the lease: raise this worker's heartbeat number; return the state of the fleet and requested cancellations. A
+-- row with a worker is running (a constraint guarantees it); with a condition on the status, the planner might use the
+-- index of running rows, which under a held snapshot has a dead entry of each command that this worker ever claimed.
 -- parameters: $1 uuid worker, $2 integer in flight, $3 integer of them events,
 --             $4 text state (running, draining)
 -- returns: one row, or none if this worker was declared dead: peers (other live workers), uniform

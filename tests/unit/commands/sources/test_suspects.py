@@ -325,7 +325,7 @@ async def test_a_survived_run_alone_is_written_before_others_start(
     ],
 )
 async def test_only_a_run_clears_a_suspect(error: Exception, unrun: bool) -> None:
-    """In a rolling deploy, a worker that cannot read it would otherwise clear it."""
+    """In a rolling deploy, a worker that cannot read the payload must not clear it."""
     settler = Settler(MagicMock(), MagicMock(), on_requeue=lambda: None, on_written=lambda: None)
     judge: Any = SimpleNamespace(outcome=lambda *_: Deferred(delay=2))
     parts: Any = MagicMock()
