@@ -105,7 +105,7 @@ class Tabs:
         for context in self._contexts:
             with move_on_after(patient(5)):
                 await context.close()
-        assert self.wrong == []
+        assert not self.wrong, "\n".join(self.wrong)
 
 
 async def barriers(page: Page) -> list[str]:

@@ -241,6 +241,18 @@ async def test_an_empty_page_says_what_would_be_there(screens: httpx.AsyncClient
     assert "No schedule has this in its name." in looked_for
 
 
+async def test_a_queue_or_topic_has_a_page_as_soon_as_it_has_a_row(
+    database: Database, screens: httpx.AsyncClient
+) -> None:
+    """Even if the screens counted a moment ago, when it had none."""
+    for path in ("/queues/x", "/topics/x"):
+        assert (await screens.get(path)).status_code == 404, path
+    await database.execute("select inboxd.send_command('a.b', queue => 'x')")
+    await database.execute("select inboxd.emit_event('a.b', topic => 'x')")
+    for path in ("/queues/x", "/topics/x"):
+        await read(screens, path)
+
+
 async def test_an_unknown_name_is_a_sentence(screens: httpx.AsyncClient) -> None:
     for path, told in (
         ("/failures/abc", "no dead letter is in group 'abc'"),

@@ -21,8 +21,16 @@ from inboxd.admin.screens.whole_inbox import (
     paused_as,
     whole_inbox,
 )
+from inboxd.errors import UnknownName
 from inboxd.operations import rates
-from inboxd.operations.lanes import KnownLane, one_queue, one_topic, queue_list, topic_list
+from inboxd.operations.lanes import (
+    NOTHING_COUNTED,
+    KnownLane,
+    one_queue,
+    one_topic,
+    queue_list,
+    topic_list,
+)
 from inboxd.operations.rates import Span
 from inboxd.store import chunks, lines, samples
 from inboxd.store.session import Session
@@ -76,9 +84,11 @@ async def _queue(visit: PageVisit) -> ScreenPage:
     done = await _done(visit, "queue", name)
     there = await counted(visit)
     known = KnownLane(done.used, done.hour)
-    document, _ = await one_queue(
-        visit.session, visit.settings, name, _KEYS, there, known, labels_of(visit)
-    )
+    show = partial(one_queue, visit.session, visit.settings, name, _KEYS)
+    try:
+        document, _ = await show(there, known, labels_of(visit))
+    except UnknownName:  # the counts may be older than the first row of the queue
+        document, _ = await show(NOTHING_COUNTED, known, labels_of(visit))
     return ScreenPage("queue.html", document, await _shown(visit, "queue", done))
 
 
@@ -87,7 +97,11 @@ async def _topic(visit: PageVisit) -> ScreenPage:
     done = await _done(visit, "topic", name)
     there = await counted(visit)
     known = KnownLane(done.used, done.hour)
-    document, _ = await one_topic(visit.session, name, there, known, labels_of(visit))
+    show = partial(one_topic, visit.session, name)
+    try:
+        document, _ = await show(there, known, labels_of(visit))
+    except UnknownName:  # the counts may be older than the first event of the topic
+        document, _ = await show(NOTHING_COUNTED, known, labels_of(visit))
     shown = await _shown(visit, "topic", done)
     if document["mode"] == "batch":
         shown["arrived_alone"], shown["chunks"] = await chunks.waiting(visit.session, name, _KEYS)
