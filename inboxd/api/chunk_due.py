@@ -94,5 +94,5 @@ def rule_of(topic: Topic) -> Rule:
     if isinstance(expect, int):
         full, expect = expect, ()
     if full is None and topic.age is None and topic.cron is None:
-        raise UsageError(f"when is a chunk of {topic.name!r} due?")
+        raise UsageError(f"no rule says when a chunk of {topic.name!r} is due.")
     return Rule(full, topic.age, topic.cron, expect or (), belongs=topic.expect is not None)

@@ -283,7 +283,7 @@ class Node:
 
     @property
     def finished(self) -> After:
-        """Wait for its end, in any status."""
+        """Wait until it has ended, whatever its status is then."""
         return After(self._groups, self.id, Condition.FINISHED)
 
 
@@ -303,7 +303,7 @@ class Continued:
         return self._continue(Condition.FAILED, command, options)
 
     def finally_(self, command: object, **options: Unpack[SendOptions]) -> Self:
-        """Send a command that runs when it has ended, in any status."""
+        """Send a command that runs when it has ended, whatever its status is then."""
         return self._continue(Condition.FINISHED, command, options)
 
     def _continue(self, condition: Condition, command: object, options: SendOptions) -> Self:

@@ -190,7 +190,7 @@ def _check_options(said: Mapping[str, Any], mode: Mode) -> None:
         if mode not in modes and said[name] is not None:
             raise UsageError(f"{name}= is for {' and '.join(modes)} topics: this one is {mode}.")
     if mode == "batch" and all(said[name] is None for name in _OF_CHUNKS):
-        raise UsageError("when is a chunk due? Give count=, age=, cron= or expect=.")
+        raise UsageError("no rule says when a chunk is due: give count=, age=, cron= or expect=.")
     if said["zone"] is not None and said["cron"] is None:
         raise UsageError("zone= is the zone of cron=, which is missing.")
     if said["expect"] is not None and (said["age"] is None or said["count"] is not None):

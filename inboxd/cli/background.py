@@ -22,7 +22,7 @@ class InBackground(Options):
         bool,
         typer.Option(
             "--background",
-            help="Let the workers do it; `inboxd actions list` shows their progress.",
+            help="Let workers change the rows; `inboxd actions list` shows their progress.",
         ),
     ] = False
     canary: Annotated[

@@ -94,7 +94,7 @@ def metrics_only(name: Name, given: Acting) -> None:
 
 @app.command("auto", epilog=examples("inboxd breakers auto brevo"))
 def auto(name: Name, given: Acting) -> None:
-    """Let a breaker open and close by its calls again; if it was forced open, it probes first."""
+    """Let the results of calls open and close a breaker again; a forced open one probes first."""
     _force(name, "auto", given)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _PAGE_LINES = 1_000
 _LISTED_MISTAKES = 10  # further mistakes are only counted
 _CHUNK_BYTES = 1 << 20
-# After Ctrl-C the page gets this time to commit: first silently, then after a remark.
+# After Ctrl-C: time for the page to commit before a remark, and time after the remark.
 _QUIET_SECONDS, _LAST_PAGE_SECONDS = 0.3, 5.0
 
 

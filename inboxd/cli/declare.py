@@ -65,7 +65,7 @@ def declare(
     *,
     given: Looking,
 ) -> None:
-    """Declare topics, subscriptions, schedules and types as a joining worker does; run no worker.
+    """Declare topics, subscriptions, schedules and types as a worker does at start; run no worker.
 
     Events that wait for these topics move into them.
     """

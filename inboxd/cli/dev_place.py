@@ -32,7 +32,7 @@ _FILE = "dev.json"
 
 @dataclass(frozen=True, slots=True)
 class _DevDatabase:
-    """The content of dev.json. lives: whether that dev still runs."""
+    """The content of dev.json. lives: whether the `inboxd dev` that wrote it still runs."""
 
     folder: Path
     dsn: str

@@ -71,7 +71,8 @@ def erase(
     if receipts_matching is not None:
         if unsettled or any(each is not None for each in (tenant, entity_type, entity_id)):
             raise UsageError(
-                "--receipts-matching stands alone: leave out tenant, entity and --unsettled."
+                "--receipts-matching cannot be combined with tenant, entity or --unsettled: "
+                "leave them out."
             )
         _erase_matching(receipts_matching, given, force=force)
         return

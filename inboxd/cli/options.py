@@ -54,7 +54,7 @@ Look = Annotated[
         "--look",
         metavar="N",
         min=1,
-        help="Look at N rows at most, then print how old the last one is. Default: about ten "
+        help="Read at most N rows, then print the age of the last one. Default: about ten "
         "thousand, which is quick.",
     ),
 ]

@@ -43,11 +43,11 @@ def _text(metavar: str, text: str, *names: str, completes: Completion | None = N
 
 @dataclass(frozen=True, kw_only=True)
 class _New(Asking):
-    tenant: Annotated[str | None, _text("TEXT", "Its tenant.")] = None
-    entity_type: Annotated[str | None, _text("TEXT", "Type of its entity.")] = None
-    entity_id: Annotated[str | None, _text("TEXT", "Id of its entity.")] = None
+    tenant: Annotated[str | None, _text("TEXT", "Tenant of the row.")] = None
+    entity_type: Annotated[str | None, _text("TEXT", "Type of the row's entity.")] = None
+    entity_id: Annotated[str | None, _text("TEXT", "Id of the row's entity.")] = None
     correlation_id: Annotated[
-        str | None, _text("TEXT", "The story that it belongs to. Default: a new story.")
+        str | None, _text("TEXT", "Id of the story to continue. Default: a new story.")
     ] = None
     schema_version: Annotated[
         int, typer.Option(metavar="N", min=1, max=32767, help="Schema version.")

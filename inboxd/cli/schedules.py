@@ -103,7 +103,7 @@ class ScheduleFields(Acting):
             help="The command's priority: smaller numbers run first.",
         ),
     ] = None
-    tenant: Annotated[str | None, _text("TEXT", "Its tenant.")] = None
+    tenant: Annotated[str | None, _text("TEXT", "Tenant of the row.")] = None
     time_field: Annotated[
         str | None, _text("FIELD", "Field of the payload that gets the time of the run.")
     ] = None

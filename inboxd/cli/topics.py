@@ -154,7 +154,7 @@ def unsubscribe(
     *,
     given: Acting,
 ) -> None:
-    """Stop giving events to a topic that no living worker declares; after a week workers do so."""
+    """Stop giving events to a topic that no living worker declares; workers do it after a week."""
     from inboxd import operations
 
     ended = given.do(operations.unsubscribe, name, type)

@@ -67,4 +67,6 @@ class KeyTurn:
                 await key_rates.give_back(session, queue, key, next_at)
         except Exception as error:  # noqa: BLE001 - the start then counts, so the key waits
             reason = explain(error).error
-            _log.warning("a key's turn was not given back", queue=queue, key=key, reason=reason)
+            _log.warning(
+                "a key's start is counted, but did not happen", queue=queue, key=key, reason=reason
+            )

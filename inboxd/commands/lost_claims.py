@@ -39,5 +39,5 @@ class LostClaims:
         rest = (monotonic() - began) / _LOOK_SHARE
         self._look_at = monotonic() + max(self._parts.settings.worker.lease.total_seconds(), rest)
         if unknown:
-            _log.warning("gave back commands whose claim was not answered", commands=unknown)
+            _log.warning("released commands of a claim without an answer", commands=unknown)
         return unknown

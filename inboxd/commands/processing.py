@@ -168,7 +168,7 @@ class CommandProcessing:
         """Give back, for other workers, commands that have waited too long for their start."""
         waits = self._runners.waited
         if waits is not None and self._prefetch.is_too_late(waits):
-            _log.info("commands leased ahead of their start are given back")
+            _log.info("released claimed commands that waited too long for their start")
             self._runners.release()
         self._runners.shorten()
 
@@ -269,7 +269,10 @@ class CommandProcessing:
             while self.in_flight:
                 await self.room()
         if self.in_flight:
-            _log.warning("stopping what still runs at the deadline", commands=self.in_flight)
+            _log.warning(
+                "stopping commands that still run at the drain's time limit",
+                commands=self.in_flight,
+            )
             self._run.stop_all("the worker stops")
             with anyio.move_on_after(5):
                 while self.in_flight:

@@ -136,7 +136,7 @@ class HostedWorker:
                 if not self._may_wait(telling_error(error)):
                     raise
                 _log.warning(
-                    "the next life waits for the database",
+                    "the worker waits until the database answers",
                     reason=explain(telling_error(error)).error,
                 )
                 on_ready()

@@ -450,7 +450,7 @@ class Incarnation:
                 if released:
                     _log.info("gave back commands", commands=released)
             except Exception as error:  # noqa: BLE001 - the worker leaves anyway
-                _log.warning("could not report that it left", reason=explain(error).error)
+                _log.warning("the worker's end could not be recorded", reason=explain(error).error)
 
     async def _notify_all(self, session: Session) -> None:
         """Set the flags and notify, even if the processors could not: workers share these flags."""

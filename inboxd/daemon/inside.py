@@ -130,7 +130,7 @@ class _Guest:
                 if not (self._has_lived and is_passing(telling_error(error))):
                     raise
                 reason = explain(telling_error(error)).error
-                _log.warning("the next life waits for the database", reason=reason)
+                _log.warning("the worker waits until the database answers", reason=reason)
                 await anyio.sleep(_PAUSE)
             else:
                 if not died:

@@ -27,7 +27,7 @@ FAMILIES = (
         "inboxd_process_unanswered_total",
         "counter",
         ("process",),
-        "Questions for metrics or health that a process did not answer in time.",
+        "Requests for metrics or health that a process did not answer in time.",
     ),
 )
 

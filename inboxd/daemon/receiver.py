@@ -227,7 +227,7 @@ def _doubt(sources: Sources) -> None:
     """Warn about doubtful authentication of sources; it may be intended."""
     for name, source in sources.items():
         for doubt in source.verifier.doubts:
-            _log.warning("how a source is authenticated is in doubt", source=name, found=doubt)
+            _log.warning("the authentication of a source may be too weak", source=name, found=doubt)
 
 
 @contextmanager

@@ -105,7 +105,9 @@ class ReceiverWatch:
                 async with borrow(self._pool, _PATIENCE) as session:
                     await self._show(session)
             except Exception as error:  # noqa: BLE001 - the receiver leaves anyway
-                _log.warning("could not report that it left", reason=explain(error).error)
+                _log.warning(
+                    "the receiver's end could not be recorded", reason=explain(error).error
+                )
 
     def _look_soon(self) -> None:
         self._due = 0.0

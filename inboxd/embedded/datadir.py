@@ -1,6 +1,7 @@
 """The account, folder and binaries of an embedded server.
 
-As root, the account gets both, or replacements in /var/cache/inboxd; nothing above changes.
+As root, the account becomes the owner of the folder; if it cannot reach the folder or the binaries,
+it gets a folder or a copy in /var/cache/inboxd. No parent folder is changed.
 """
 
 import hashlib

@@ -112,7 +112,7 @@ class BatchFolder:
             try:
                 await self._find(0.0)
             except Exception as error:  # noqa: BLE001 - the sweep finds it
-                OUTAGE.warn(_log.warning, "batches to fold are looked for later", error)
+                OUTAGE.warn(_log.warning, "batches with ended members are not found", error)
 
     async def _fold(self, ids: Sequence[int]) -> None:
         for batch in ids:  # changes that are noted from here on need another fold
@@ -151,7 +151,7 @@ class BatchFolder:
                 await self._fold([batch])
             return
         if is_passing(error):
-            _log.info("a fold is tried again", batch=ids[0], reason=explain(error).error)
+            _log.info("ended members are counted later", batch=ids[0], reason=explain(error).error)
             self._noted.setdefault(ids[0], monotonic() + _RETRY)
         else:
-            _log.error("a batch cannot be folded", batch=ids[0], reason=explain(error).error)
+            _log.error("ended members cannot be counted", batch=ids[0], reason=explain(error).error)

@@ -135,7 +135,7 @@ class InboundConnection(HttpToolsProtocol):
         return self.deadline - self._shared.body_timeout if self._stage == _BODY else _NEVER
 
     def is_slow(self, patience: float) -> bool:
-        """Whether a head, not behind another request, takes longer than this, or a body lags."""
+        """Whether a head takes `patience` while no earlier request is open, or a body is slow."""
         seconds = self._shared.now - self.began
         if self._stage == _HEAD:
             return seconds >= patience and not self.is_active

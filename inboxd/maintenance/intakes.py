@@ -104,7 +104,7 @@ class Intakes:
         except intakes.Refused as error:
             self._pages[each.key] = max(1, page // _LESS)
             reason = explain(error).error
-            _log.warning("events that wait were not taken", **_named(*each.key), reason=reason)
+            _log.warning("waiting events were not moved", **_named(*each.key), reason=reason)
             return 0
         self.taken += rows
         return rows
@@ -118,7 +118,7 @@ class Intakes:
             if done and self._notify:
                 await wakeups.notify(session, "events")
         if done:
-            _log.debug("no event waits for a declaration any more", **_named(*each.key))
+            _log.debug("all waiting events are moved into their topics", **_named(*each.key))
         return done
 
 

@@ -61,7 +61,9 @@ class Sampler:
         if step < nearest and (not counted or (step == 0 and took >= _SLOW)):
             self._step += 1
             to = self._steps[self._step].waiting
-            _log.info("samples are counted less far", to=to, took=round(took, 2))
+            _log.info(
+                "counting was slow: samples now stop at a lower number", to=to, took=round(took, 2)
+            )
         elif step and (took <= _QUICK or not cut_off):
             self._step = 0
         elif step > 1 and counted and took * self._further() < self._limit.total_seconds():

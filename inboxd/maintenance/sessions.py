@@ -29,7 +29,7 @@ async def end_stalled_sessions(context: MaintenanceContext, database: Database) 
     for row in ended:
         context.metrics.reaped.labels("session").inc()
         _log.warning(
-            "a session that stopped half-way is ended; what it locked is free",
+            "a session that stopped half-way is ended, and its locks are released",
             pid=row["pid"],
             application=row["application"],
             seconds=round(row["waited"].total_seconds(), 1),

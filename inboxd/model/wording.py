@@ -16,7 +16,7 @@ STATUS_WORDS: dict[str, str] = {
     Status.CANCELLED: "stopped",
     Status.DISMISSED: "put away",
 }
-# The type of the lane of a topic's lines.
+# Shown in place of a type: the lines of a topic contain events of all types.
 LINES = "(lines)"
 # Replaces characters that are never shown.
 _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"

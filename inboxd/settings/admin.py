@@ -62,7 +62,7 @@ class AdminToken(Section):
         pattern=_NAME, description="Name of the token's owner; the audit records it as the actor."
     )
     token: SecretStr | None = Field(
-        None, min_length=_LEAST, description="The bearer token. A file is better."
+        None, min_length=_LEAST, description="The bearer token. Prefer `token_file`."
     )
     token_file: Path | None = Field(None, description="File that holds only the token.")
     access: Literal["read", "full"] = Field(

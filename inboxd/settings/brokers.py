@@ -53,7 +53,7 @@ class Broker(Section):
     password: SecretStr | None = Field(
         None,
         min_length=1,
-        description="The user's password, or without a user a NATS token. A file is better.",
+        description="The user's password, or without a user a NATS token. Prefer `password_file`.",
     )
     password_file: Path | None = Field(
         None,
@@ -136,7 +136,7 @@ class Relay(Section):
         min_length=1,
         max_length=255,
         description="Source in the CloudEvents, a URI such as /bets, for events that have no "
-        "source of their own. Change it so that consumers see whose events they are.",
+        "source of their own. Change it so that consumers see which service the events come from.",
     )
     timeout: Duration = Field(
         seconds(10),
@@ -223,9 +223,9 @@ class MessageSource(Section):
         2000,
         ge=1,
         le=100_000,
-        description="Maximum messages that are held in memory before they are stored; of Kafka "
-        "256 bytes for each, and at least 64 KiB of each partition. Lower it when large messages "
-        "take too much memory.",
+        description="Maximum messages that are held in memory before they are stored; for Kafka, "
+        "256 bytes times this number, but at least 64 KiB of each partition. Lower it when large "
+        "messages take too much memory.",
     )
     page_rows: int = Field(
         1000,
@@ -279,7 +279,7 @@ class MessageSource(Section):
         "RabbitMQ the queue. Set it when too many events wait for each other, or too few.",
     )
     tenant: Reference | None = Field(
-        None, description="Where the tenant is found, in the same form."
+        None, description="Where the tenant is found, in the form of `ordering_key`."
     )
     entity_type: str | None = Field(
         None,

@@ -80,8 +80,8 @@ class Database(Section):
     )
     password: SecretStr | None = Field(
         None,
-        description="Password, in place of the one in the DSN. A file is better: no process list "
-        "shows it.",
+        description="Password, in place of the one in the DSN. Prefer `password_file`: "
+        "no process list shows it.",
     )
     password_file: Path | None = Field(
         None,

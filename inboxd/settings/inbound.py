@@ -143,7 +143,7 @@ class InboundSpool(Section):
     path: Path | None = Field(
         None,
         description="Folder on a local disk that outlives the process and its container; unset: no "
-        "spool, and webhooks are answered 503 while the database is away. Set it if senders do not "
+        "spool, and webhooks are answered 503 while the database is down. Set it if senders do not "
         "retry.",
     )
     quota: Size = Field(
@@ -177,8 +177,8 @@ class WebhookKey(Section):
     secret: SecretStr | None = Field(
         None,
         min_length=1,
-        description="Secret that sender and receiver share, in the form that the sender shows. A "
-        "file is better.",
+        description="Secret that sender and receiver share, in the form that the sender shows. "
+        "Prefer `secret_file`.",
     )
     secret_file: Path | None = Field(None, description="File that holds only the secret.")
     public_key: str | None = Field(
@@ -314,7 +314,7 @@ class WebhookSource(Section):
     )
     dedup_scope: Literal["source", "key"] = Field(
         "source",
-        description="Requests among which a dedup key counts once. source: all requests of the "
+        description="Requests among which a dedup key is unique. source: all requests of the "
         "source; key: requests that are signed with the same key. Set it to key if the keys belong "
         "to senders that do not trust each other; a sender that changes its key may then deliver "
         "an event twice.",
@@ -325,7 +325,7 @@ class WebhookSource(Section):
         "it when the events must be handled in order.",
     )
     tenant: Reference | None = Field(
-        None, description="Where the tenant is found, in the same form."
+        None, description="Where the tenant is found, in the form of `ordering_key`."
     )
     entity_type: str | None = Field(
         None,

@@ -57,7 +57,7 @@ class History(Section):
     stats_days: Annotated[Retention, at_least(30)] = Field(
         None,
         description='Retention of the statistics per day, at least 30 days; unset or "forever": no '
-        "limit. Set it if names of tenants must not be kept; the statistics of a day are small.",
+        "limit. They are small; set it only if names of tenants must not be kept for longer.",
     )
     stats_tenants: int = Field(
         100,

@@ -119,7 +119,8 @@ class Target(Section):
     authorization: SecretStr | None = Field(
         None,
         min_length=1,
-        description="Value of the header Authorization, such as `Bearer …`. A file is better.",
+        description="Value of the header Authorization, such as `Bearer …`. Prefer "
+        "`authorization_file`.",
     )
     authorization_file: Path | None = Field(
         None, description="File that holds only the value of that header."

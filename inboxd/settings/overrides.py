@@ -84,7 +84,7 @@ class Queue(Section):
 
 
 class TopicOverride(Section):
-    """A topic of events; under the name of a plugin's topic, changes to it.
+    """A topic of events. If a plugin declares it, these values override the plugin's.
 
     An empty value ("" or []) removes what the plugin declares.
     """
@@ -220,7 +220,7 @@ class TypeOverride(Section):
 
     timeout: Duration | None = Field(
         None,
-        description="Time limit of the handler. Raise it when good runs are cut off; lower it to "
+        description="Time limit of the handler. Raise it when it stops useful runs; lower it to "
         "end hanging runs sooner.",
     )
     queue: str | None = Field(
@@ -246,7 +246,7 @@ class TypeOverride(Section):
 
 
 class ScheduleOverride(Section):
-    """A schedule of events or commands; under the name of a plugin's schedule, changes to it."""
+    """A schedule. If a plugin declares it, these values override the plugin's."""
 
     cron: str | None = Field(
         None,

@@ -54,8 +54,8 @@ class Worker(Section):
     )
     drain_timeout: Duration = Field(
         seconds(25),
-        description="Time that running handlers get to finish after SIGTERM; below the 30s of "
-        "Kubernetes. Raise both when deploys cut off long commands.",
+        description="Time that running handlers get to finish after SIGTERM; keep it below the "
+        "time after which Kubernetes kills (30s). Raise both when deploys cut off long commands.",
     )
     stall_timeout: Duration = Field(
         seconds(60),
@@ -80,9 +80,9 @@ class Worker(Section):
         ge=1,
         le=100,
         description="Number of worker deaths after which a row becomes a dead letter, if it ran "
-        "alone at each. If a row loses its connection as often in one worker (at least twice), "
-        "this loss and each later one cost an attempt. Raise it if machines are often taken away; "
-        "lower it when each crash is costly.",
+        "alone at each. Also, from this number on (at least 2), a row's lost connections in one "
+        "worker cost an attempt each. Raise it if machines are often taken away; lower it when "
+        "each crash is costly.",
     )
 
 
@@ -109,7 +109,7 @@ class Events(Section):
     timeout: Duration = Field(
         seconds(10),
         description="Time limit for the handlers of one event; less than "
-        "database.idle_in_transaction_timeout. Raise it when good runs are cut off, or make slow "
+        "database.idle_in_transaction_timeout. Raise it when it stops useful runs, or make slow "
         "work a command.",
     )
     unhandled: Unhandled = Field(
@@ -161,7 +161,7 @@ class Commands(Section):
     timeout: Duration = Field(
         seconds(60),
         description="Time limit for the handler of one command, unless it declares its own. Raise "
-        "it when good runs are cut off; lower it to end hanging runs sooner.",
+        "it when it stops useful runs; lower it to end hanging runs sooner.",
     )
 
 

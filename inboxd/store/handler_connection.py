@@ -319,7 +319,7 @@ class PageSavepoint(_Part):
                 self._page.terminate()
 
     async def abandon(self) -> None:
-        """End with the page: make sure that no statement of the handler runs on its connection."""
+        """When the page ends: make sure that no statement of the handler runs on its connection."""
         if self._lazy is None:
             return
         self._lazy.close()

@@ -61,7 +61,7 @@ async def so_far(session: Session, file: ImportedFile) -> ImportedSoFar:
 
 
 async def write(session: Session, file: ImportedFile, page: LinePage, *, skip: bool) -> WrittenPage:
-    """Ends before a refused line unless `skip`. Raises Conflict if another process went on."""
+    """Ends before a refused line unless `skip`. Raises Conflict if another process imports it."""
     try:
         async with _as_producer(session):
             found = await _call(session, file, [text for _, text in page.lines])

@@ -1,8 +1,8 @@
 """Intakes: moving waiting events into topics that were declared after the events were written.
 
 Promises that each event goes exactly once to each topic that is subscribed to its type, and that a
-topic's arrivals wait until all these events have been taken (ADR 18). Known limit: the events of a
-writer with a snapshot from before the declaration may be late.
+topic's new events are processed only after all older ones have been moved (ADR 18). Known limit:
+the events of a writer with a snapshot from before the declaration may be late.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

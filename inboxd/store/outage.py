@@ -50,11 +50,11 @@ class Outage:
                 self._left_out += 1
             held_up, left_out = sorted(self._held_up), self._left_out
         if begins:
-            _log.warning("the database is away", reason=reason, first=what)
+            _log.warning("the database is unreachable", reason=reason, first=what)
         elif is_due:
             seconds = round(now - since)
             _log.warning(
-                "the database is still away",
+                "the database is still unreachable",
                 seconds=seconds,
                 reason=reason,
                 held_up=held_up,
@@ -68,7 +68,10 @@ class Outage:
             held_up, left_out = sorted(self._held_up), self._left_out
         if since is not None:
             _log.info(
-                "the database is back", seconds=seconds, held_up=held_up, lines_left_out=left_out
+                "the database answers again",
+                seconds=seconds,
+                held_up=held_up,
+                lines_left_out=left_out,
             )
 
 

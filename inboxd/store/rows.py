@@ -69,8 +69,8 @@ class ClaimedEvent(ClaimedRow):
     headers_bytes: int | None
     occurred_at: datetime | None
     created_at: float
-    # Only of events in lines. position: None if not lined up; ready: due; behind: its line has
-    # lined-up events; again: it was a dead letter.
+    # Only of events in lines. position: the place in its line, None if it has none yet; ready: the
+    # event is due; behind: other events of its line have places; again: it was a dead letter.
     bucket: NotRequired[int]
     position: NotRequired[int | None]
     ready: NotRequired[bool]

@@ -3,9 +3,9 @@
 Promises that reading the newest takes one probe, and a chart of a day some 200 blocks; that no
 sample is written after a newer one, so that two leaders do no harm; and that counting stops at a
 bound. Arrivals are differences of the server's insert counters, without those around a crash or
-failover. Known limits: a sample has at most `LANES` waiting lanes of events and of commands, and as
-many each of running, suspect, dead and unhandled ones, the longest waiting first; the totals count
-all. Running events are counted by the workers' last heartbeats.
+failover. Known limits: a sample has at most `LANES` lanes for each table and state (waiting,
+running, suspect, dead, unhandled), the longest waiting first; the totals count all lanes. Running
+events are counted by the workers' last heartbeats.
 """
 
 from collections import Counter

@@ -197,7 +197,7 @@ class Metrics:
         )
         self.breaker_fallbacks = self._counter(
             "inboxd_breaker_fallbacks",
-            "Commands in place of which a breaker's fallback was sent.",
+            "Commands that a breaker replaced by its fallback.",
             "name",
         )
 

@@ -25,7 +25,7 @@ class RelayMetrics:
         )
         self._lost = Counter(
             "inboxd_relay_lost_pages",
-            "Pages that a broker did not confirm completely, since it was away or did not answer.",
+            "Pages that a broker did not confirm completely, since it was unreachable or silent.",
             ("relay",),
             registry=registry,
         )

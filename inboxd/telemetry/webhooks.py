@@ -86,7 +86,7 @@ class WebhookMetrics:
         )
         self._held_since = Gauge(
             "inboxd_webhook_held_since_timestamp_seconds",
-            "Time since when the oldest held receipt of a source has waited.",
+            "Time at which the oldest held receipt of a source was received.",
             ("source",),
             registry=registry,
         )
@@ -107,7 +107,7 @@ class WebhookMetrics:
         )
         self._spool_oldest = Gauge(
             "inboxd_webhook_spool_oldest_timestamp_seconds",
-            "Approximate time since when the oldest receipt of this process's spool has waited; "
+            "Approximate time at which the oldest receipt of this process's spool was received; "
             "0: the spool is empty.",
             registry=registry,
         )

@@ -214,7 +214,7 @@ def test_repeated_hour_of_dst_is_two_points() -> None:
 
 def texts(file: Path) -> str:
     """Return all texts of an SVG."""
-    root = ET.parse(file).getroot()  # noqa: S314 - it was drawn here
+    root = ET.parse(file).getroot()  # noqa: S314 - the test drew this file
     assert root.tag == f"{SVG}svg"
     return "\n".join("".join(each.itertext()) for each in root.iter(f"{SVG}text"))
 

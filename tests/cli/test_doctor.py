@@ -83,7 +83,7 @@ def test_backlogs_and_their_causes_are_found(cli: Cli, sql: Sql) -> None:
     report.one("dead letters: events", "warning", "200", "inboxd failures list")
     report.one("dead letters: commands", "notice", "1")
     report.one("blocked keys: queue mail", "warning", "dead letter", "inboxd queues show mail")
-    assert "lined up" in report.of("backlog: lines of topic lines")[0]["found"]
+    assert "in line" in report.of("backlog: lines of topic lines")[0]["found"]
     report.one("blocked lines: topic lines", "critical", "1 behind a dead letter", "for 2d")
     report.one("kept", "ok")  # without any worker, no type is unhandled in particular
     sql(
@@ -164,7 +164,7 @@ def test_sizes_count_rows_not_yet_analyzed(cli: Cli, sql: Sql) -> None:
 
 def test_uncounted_ends_of_batches_are_found(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.batch_progress select 1, 0, 1, 0, 0, 0, now() - interval '2 min'")
-    Report(cli).one("batches", "warning", "1 end not counted yet", "start a worker")
+    Report(cli).one("batches", "warning", "1 ended row not counted yet", "start a worker")
 
 
 # ------------------------------------------------------------------------------------ workers

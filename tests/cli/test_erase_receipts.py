@@ -199,8 +199,8 @@ def test_matching_receipts_of_a_paused_source_are_refused(
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (("Ada", "--tenant", "acme"), "--receipts-matching stands alone"),
-        (("Ada", "--unsettled"), "--receipts-matching stands alone"),
+        (("Ada", "--tenant", "acme"), "--receipts-matching cannot be combined"),
+        (("Ada", "--unsettled"), "--receipts-matching cannot be combined"),
         (("a",), "less than 3 bytes"),
         (("   ",), "less than 3 bytes"),
     ],

@@ -45,7 +45,7 @@ def series_of_alerts() -> list[tuple[str, dict[str, str]]]:
 
 
 def test_a_gap_in_the_scrapes_does_not_repeat_an_alert() -> None:
-    """An alert on the first failure compares with the last hour, not with one instant of a gap."""
+    """An alert on the first failure looks back an hour: one earlier instant may be missing."""
     before = re.findall(r"unless (?!on )(\S+)", ALERTS.read_text())
     assert len(before) >= 4
     for series in before:

@@ -140,7 +140,7 @@ async def test_a_pause_releases_leased_commands_and_lets_running_ones_end(
         assert len(left) + len(done) == len(slow)
     assert {tuple(row) for row in left} == {("pending", 0, 0)}
     assert "controls changed" in worker.output()
-    assert "leased ahead of their start" not in worker.output(), (
+    assert "too long for their start" not in worker.output(), (
         "no command started late: the pause released them"
     )
 

@@ -63,4 +63,4 @@ async def test_slow_commands_are_never_leased_ahead(
     await all_settled(database)
     claims = await database.fetch("select fence from inboxd.commands_history")
     assert [row["fence"] for row in claims] == [1] * 8
-    assert "leased ahead of their start" not in worker.output()
+    assert "too long for their start" not in worker.output()

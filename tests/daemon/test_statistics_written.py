@@ -45,7 +45,7 @@ async def test_a_killed_worker_loses_its_last_seconds_and_a_stopped_one_nothing(
     with safety():
         assert 50 <= left <= 80
 
-    # Its successor writes every five seconds, and stops before that.
+    # Its successor writes every five seconds, and here stops before the first five are over.
     follower = await start_worker()
     await emit(database, 20, "test.noop")
     await _settled(database, 100)

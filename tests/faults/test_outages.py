@@ -53,10 +53,10 @@ async def test_an_outage_longer_than_the_lease_only_delays(
     await _no_crash(ledger)
     for worker in workers:
         await worker.ready()
-        await worker.logged("the database is back")
+        await worker.logged("the database answers again")
         # The outage is logged once, or twice if a task tried while another one had connected. A
         # command that is given back has a line of its own.
-        assert 1 <= worker.output().count('"the database is away"') <= 2
+        assert 1 <= worker.output().count('"the database is unreachable"') <= 2
         tries = [line for line in worker.output().splitlines() if "cannot connect to" in line]
         assert len([line for line in tries if '"command is given back"' not in line]) <= 4
     await eventually(lambda: is_sampled(ledger))

@@ -96,7 +96,7 @@ async def test_a_dead_worker_comes_back_when_the_database_does(
         " for each row execute function refuse();"
         "update inboxd.workers set state = 'dead', ended_at = now()"
     )
-    await worker.logged("the next life waits for the database")
+    await worker.logged("the worker waits until the database answers")
     assert (await worker.get("/readyz"))[0] == 503
     await ledger.execute("drop trigger refuse on inboxd.workers")
     await worker.ready()

@@ -101,7 +101,7 @@ async def test_worker_and_receiver_wait_for_the_database(
             inbound = _inbound(port_of(held), answer_within="3s")
             worker = await start_worker({"inbound": inbound}, ready=False)
             await worker.logged("receiving webhooks")
-            await worker.logged("the next life waits for the database")
+            await worker.logged("the worker waits until the database answers")
             provider = Provider(port_of(held))
             await provider.offer("a")
             assert set(provider.ended) == {"503"}

@@ -67,7 +67,7 @@ async def test_a_slow_webhook_is_set_apart_and_its_source_goes_on(
         assert apart(spool) == 1
         [item] = [each for folder in folders(spool) for each in set_apart(folder)]
     assert "takes too long" in item.reason
-    assert "the database is back" not in receiver.output(), "it was never away"
+    assert "the database answers again" not in receiver.output(), "it was never away"
     receiver.holds()
     provider.close()
 

@@ -38,7 +38,7 @@ HOST, GONE, APART = "node", "0" * 32, f"{42:020d}"
 
 
 def host_spool(path: Path) -> HostedSpool:
-    """A spool for screens: a dead process left one waiting receipt, and one set apart."""
+    """A spool for screens, of a dead process: one waiting receipt, and one in a file of its own."""
     (path / "spools" / GONE).mkdir(parents=True)
     owned = spool(path, receipt())
     leave_apart(owned.folder, path, receipt(), "the database refuses it")

@@ -63,7 +63,9 @@ def created_anew(
 
 
 def _remedy(source: str, name: str) -> str:
-    return f"Say where to go on: inboxd messages reset {source} {name} --to oldest|newest|POSITION."
+    return (
+        f"Set where to continue: inboxd messages reset {source} {name} --to oldest|newest|POSITION."
+    )
 
 
 def _behind(

@@ -136,8 +136,9 @@ class FollowedStream:
 
     def lost(self, why: str) -> StreamLost:
         return StreamLost(
-            f"source {self.source!r}, stream {self.name} of {self.place}: {why}. Say where to go "
-            f"on: inboxd messages reset {self.source} {self.name} --to oldest|newest|POSITION."
+            f"source {self.source!r}, stream {self.name} of {self.place}: {why}. Set where to "
+            f"continue: inboxd messages reset {self.source} {self.name} "
+            "--to oldest|newest|POSITION."
         )
 
 

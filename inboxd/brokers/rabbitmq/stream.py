@@ -125,7 +125,7 @@ class FollowedRabbitMQStream:
     def lost(self, at: int, why: str) -> StreamLost:
         return StreamLost(
             f"source {self._source!r}, stream {self.name} of broker {self._broker_name!r}: "
-            f"position {at} is stored, and {why}. Say where to go on: inboxd messages reset "
+            f"position {at} is stored, and {why}. Set where to continue: inboxd messages reset "
             f"{self._source} {self.name} --to oldest|newest|POSITION."
         )
 

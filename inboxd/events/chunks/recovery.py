@@ -41,7 +41,7 @@ class VisitRecovery:
         if isinstance(error, PageFailedBy):
             error = error.error if isinstance(error.error, Exception) else error
         _log.warning(
-            "a visit to chunks did not commit",
+            "a transaction with chunks did not commit",
             topic=visit.handler.topic,
             chunks=len(visit.ran),
             reason=explain(error).error,

@@ -29,7 +29,7 @@ _TRIES = 3
 # Seconds beyond `connect_timeout` of each server.
 LOOKING_SECONDS = 60.0
 _SHOWN = 5  # the most ranges of positions in a text
-_WHERE_TO_GO_ON = ". Say where to go on: "  # begins the remedy in each `StreamLost`
+_WHERE_TO_GO_ON = ". Set where to continue: "  # begins the remedy in each `StreamLost`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class _Comparison:
             seen=False,
             verdict=Verdict.WARNING,
             found=f"not compared: {why}",
-            remedy="mend that, and run the command again",
+            remedy="correct the cause, and run the command again",
         )
 
 

@@ -78,7 +78,7 @@ def _contents(folders: list[FolderView]) -> Iterator[Finding]:
         return
     age = max(0.0, (datetime.now(UTC) - oldest).total_seconds())
     found = f"{plural(waiting, 'receipt')}, the oldest for {span(age)}"
-    remedy = "they are drained when the database is back; the receiver's log has the reason"
+    remedy = "they are drained when the database answers; the receiver's log has the reason"
     if not any(each.owner == "alive" for each in folders):
         found += "; no receiver runs on this host"
         remedy = "start the receiver, or `inboxd spool drain`"

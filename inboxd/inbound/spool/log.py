@@ -88,8 +88,8 @@ class Appender:
         """The error to raise for an error of the disk; it is final, unless the disk is full."""
         if error.errno in _FULL:
             return SpoolFull(
-                f"{self._folder}: the disk of the spool is full; make room on it, or mend the "
-                "database, so that the spool drains"
+                f"{self._folder}: the disk of the spool is full; make room on it, or repair "
+                "the database, so that the spool drains"
             )
         return self._broke(what, error)
 
@@ -102,8 +102,8 @@ class Appender:
         used = size_of(self._folder, self._files)
         if used + bytes_ > self._quota:
             raise SpoolFull(
-                f"{self._folder}: the spool has {used} bytes of at most {self._quota}; mend "
-                "the database, so that it drains, or raise inbound.spool.quota"
+                f"{self._folder}: the spool has {used} bytes of at most {self._quota}; "
+                "repair the database, so that it drains, or raise inbound.spool.quota"
             )
 
     def _segment(self, bytes_: int) -> int:

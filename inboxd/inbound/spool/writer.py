@@ -103,7 +103,7 @@ class SpoolingWriter:
         self._answered = monotonic()
         if self.is_away:
             self.is_away = False
-            _log.info("the database is back: the drain of the spool begins")
+            _log.info("the database answers again: the drain of the spool begins")
         return True
 
     def _waiting(self, page: Sequence[Receipt]) -> set[str]:

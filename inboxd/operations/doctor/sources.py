@@ -37,7 +37,7 @@ def judge_sources(settings: Settings, now: datetime) -> Iterator[Finding]:
     if settings.knows("inbound", "http"):
         yield from _listener(inbound.http, now)
     if known and settings.knows("inbound", "spool") and inbound.spool.path is None:
-        found = f"no spool: while the database is away each webhook is answered 503, {_LOST}"
+        found = f"no spool: while the database is down each webhook is answered 503, {_LOST}"
         remedy = "set inbound.spool.path to a folder on a disk that outlives the process"
         yield Finding("webhooks", Verdict.NOTICE, found, remedy)
     found = f"{plural(len(known), 'source')}: {', '.join(known)}" if known else "none"

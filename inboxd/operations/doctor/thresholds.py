@@ -70,7 +70,7 @@ DEDUP_ROWS = Levels(notice=200_000_000, warning=None, critical=None)
 EXPIRES_DAYS = 14
 # The smallest body limit that some senders of webhooks promise.
 WEBHOOK_BODY_BYTES = 20_000
-# Highest age of a contradiction or broken body that the doctor reports.
+# Receipts that became dead letters are a warning while the newest is at most this old.
 DOUBTFUL_FRESH_SECONDS = 86_400
 # Age of the oldest receipt that waits for its source to be resumed.
 HELD_SECONDS = Levels(notice=0, warning=3600, critical=None)

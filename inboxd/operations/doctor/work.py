@@ -32,7 +32,7 @@ async def lines(look: Look) -> AsyncIterator[Finding]:
         name, oldest = row["topic"], row["oldest"] or 0.0
         verdict = thresholds.BACKLOG_SECONDS.judge(0.0 if name in paused_ else oldest)
         remedy = f"see `inboxd topics show {name}`; start a worker that serves it"
-        found = f"{row['arrived']:,} arrived, {row['lined_up']:,} lined up"
+        found = f"{row['lined_up']:,} in line, {row['arrived']:,} not in line yet"
         if row["arrived"]:
             found += f", the oldest arrived {span(oldest)} ago"
         if name in paused_:
@@ -228,7 +228,9 @@ async def folds(look: Look) -> AsyncIterator[Finding]:
     """Workers must fold the ends of members as fast as these end."""
     row = await look.row("doctor_folds", thresholds.COUNTED)
     remedy = "start a worker: each one counts them; if one runs, see its log"
-    found = f"{plural(row['rows'], 'end')} not counted yet, the oldest for {span(row['oldest'])}"
+    found = (
+        f"{plural(row['rows'], 'ended row')} not counted yet, the oldest for {span(row['oldest'])}"
+    )
     yield thresholds.FOLD_SECONDS.find("batches", row["oldest"], "seconds", found, remedy)
 
 

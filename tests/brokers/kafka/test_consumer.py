@@ -218,7 +218,7 @@ async def test_a_position_that_retention_has_passed_is_lost(kafka: MockKafka) ->
             await consumer.receive(10, WITHIN)
     assert str(told.value) == (
         f"source 'source', stream {topic}/0: position 3 is stored, and the broker has 5 to 9: what "
-        "followed was deleted (retention). Say where to go on: inboxd messages reset source "
+        "followed was deleted (retention). Set where to continue: inboxd messages reset source "
         f"{topic}/0 --to oldest|newest|POSITION."
     )
     # The messages behind position 4 still exist.

@@ -21,7 +21,7 @@ from tests.support.waiting import bounded, patient
 
 DURABLE = "inboxd-orders"
 """The server's name for the source's consumer."""
-REMEDY = "Say where to go on: inboxd messages reset orders {} --to oldest|newest|POSITION."
+REMEDY = "Set where to continue: inboxd messages reset orders {} --to oldest|newest|POSITION."
 
 _WITHIN = patient()
 

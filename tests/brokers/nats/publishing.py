@@ -24,7 +24,7 @@ class Told:
         self.errors: dict[int, Exception | None] = {}
 
     def __call__(self, place: int, error: Exception | None) -> None:
-        """Note the only result of a message."""
+        """Note the result of a message, which must have only one."""
         with safety():
             assert place not in self.errors
         self.errors[place] = error

@@ -55,7 +55,7 @@ async def test_a_queue_deleted_meanwhile_is_lost(broker: Broker, queue: Abstract
 async def test_a_queue_made_anew_at_once_is_an_error(
     broker: Broker, channel: AbstractChannel, queue: AbstractQueue
 ) -> None:
-    """Our consumption of the queue has ended with the old one."""
+    """Our consumer read the deleted queue, and does not read the new one."""
     async with consumer_at(broker, queue.name) as consumer:
         await queue.delete(if_unused=False)
         again = await channel.declare_queue(queue.name, durable=True)

@@ -1,4 +1,4 @@
-"""Cases of lists, each planned as the list plans it."""
+"""Cases of the statements of lists, with the planner settings that each list uses."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta

@@ -78,7 +78,7 @@ def test_a_chunk_always_closes_after_its_oldest_event(cron: str) -> None:
 
 
 def test_a_chunk_ends_where_an_older_period_begins() -> None:
-    """A replayed event comes first; a minute is allowed, as events may cross midnight."""
+    """A replayed event comes first; events up to a minute before the period still belong to it."""
     rule = Rule(cron=MIDNIGHT)
     today, days = NOON, timedelta(days=1)
     assert rule.takes([today, today, today - days, today]) == 2

@@ -179,7 +179,7 @@ def test_expected_type_without_a_handler_is_refused(handlers: Handlers) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "when is a chunk due"),
+        ({}, "no rule says when a chunk is due"),
         ({"cron": "0 0 * *"}, "five fields"),
         ({"cron": "0 0 * * *", "zone": "Europe/Atlantis"}, "zone 'Europe/Atlantis'"),
         ({"zone": "Europe/Berlin", "count": 3}, "zone= is the zone of cron="),

@@ -40,7 +40,7 @@ def registry(*plugins: Handlers) -> Registry:
         ({"mode": "sequential", "on_failure": "stop"}, "on_failure='stop'"),
         ({"on_failure": "skip"}, "on_failure= is for sequential"),
         ({"mode": "sequential", "count": 3}, "count= is for batch topics"),
-        ({"mode": "batch"}, "when is a chunk due?"),
+        ({"mode": "batch"}, "no rule says when a chunk is due"),
         ({"mode": "batch", "count": 0}, "count=0"),
         ({"mode": "batch", "count": True}, "count=True"),
         ({"mode": "batch", "age": "0s"}, "age="),
@@ -124,7 +124,7 @@ def test_a_topic_declared_twice_is_a_problem() -> None:
 
 
 def test_a_wrong_topic_is_a_problem_with_its_source() -> None:
-    with pytest.raises(PluginError, match=r"shop 1\.0: topic 'rewards': when is a chunk due"):
+    with pytest.raises(PluginError, match=r"shop 1\.0: topic 'rewards': no rule says when"):
         registry(shop(mode="batch"))
 
 
@@ -294,11 +294,11 @@ def test_settings_remove_a_retry_policy() -> None:
         ({}, {"count": 3}, "count= is for batch topics: this one is single."),
         ({}, {"key": "/user"}, "key= is for sequential and batch topics: this one is single."),
         (SEQUENTIAL, {"mode": "single", "key": "/id"}, "key= is for sequential"),
-        (SEQUENTIAL, {"mode": "batch"}, "when is a chunk due?"),
+        (SEQUENTIAL, {"mode": "batch"}, "no rule says when a chunk is due"),
         (SEQUENTIAL, {"mode": "batch", "count": 3, "on_failure": "skip"}, "on_failure= is for"),
         (BATCH, {"mode": "sequential", "cron": "0 0 * * *"}, "cron= is for batch"),
         (BATCH, {"cron": "", "zone": "UTC"}, "zone= is the zone of cron=, which is missing"),
-        (BATCH, {"cron": "", "age": ""}, "when is a chunk due?"),
+        (BATCH, {"cron": "", "age": ""}, "no rule says when a chunk is due"),
         (SET, {"age": ""}, "expect= needs age="),
     ],
 )

@@ -48,9 +48,9 @@ def _lines(outage: Outage, clock: Clock, seconds: int) -> list[Any]:
 
 def test_short_outage_is_two_lines(outage: Outage, clock: Clock) -> None:
     begins, ends = _lines(outage, clock, 24)
-    assert (begins["event"], begins["log_level"]) == ("the database is away", "warning")
+    assert (begins["event"], begins["log_level"]) == ("the database is unreachable", "warning")
     assert "refused" in begins["reason"]
-    assert (ends["event"], ends["log_level"]) == ("the database is back", "info")
+    assert (ends["event"], ends["log_level"]) == ("the database answers again", "info")
     assert (ends["seconds"], ends["held_up"]) == (24, sorted(TASKS))
     assert ends["lines_left_out"] == 24 * 2 * len(TASKS) - 1
 
@@ -58,9 +58,9 @@ def test_short_outage_is_two_lines(outage: Outage, clock: Clock) -> None:
 def test_long_outage_is_one_more_line_a_minute(outage: Outage, clock: Clock) -> None:
     events = [line["event"] for line in _lines(outage, clock, 200)]
     assert events == [
-        "the database is away",
-        *(["the database is still away"] * 3),
-        "the database is back",
+        "the database is unreachable",
+        *(["the database is still unreachable"] * 3),
+        "the database answers again",
     ]
     assert len(_lines(outage, clock, 5)) == 2, "the next outage is logged anew"
 

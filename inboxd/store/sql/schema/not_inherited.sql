@@ -1,5 +1,5 @@
--- The statement by which a membership that this role has gives it the privileges of inboxd's role at once, if it now gives
--- them only after SET ROLE.
+-- The statement that lets this role inherit the privileges of inboxd's role, if it is a member and now gets them only after
+-- SET ROLE.
 -- parameters: $1 text whose (worker, operator, viewer)
 -- returns: remedy (SQL); no row if this role inherits them, or is not a member
 -- locks: nothing

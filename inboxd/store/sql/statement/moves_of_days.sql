@@ -1,4 +1,4 @@
--- By how many rows events became more or fewer when an intake moved them to other topics.
+-- The change of the number of rows when intakes moved events to other topics.
 -- parameters: none
 -- returns: day, source, rows
 -- locks: nothing
