@@ -13,17 +13,15 @@ from inboxd.model.durations import Durations
 from inboxd.model.wording import LINES, breaker_word
 from inboxd.operations.figures import Flow
 from inboxd.operations.labels import type_labels
-from inboxd.operations.messages import MOST_SHOWN, streams_read
+from inboxd.operations.messages import streams, streams_read
 from inboxd.operations.throughput import RANKS, percentiles
 from inboxd.settings import Settings
 from inboxd.store import (
     breakers,
     controls,
     listing,
-    message_readers,
     receivers,
     statistics,
-    stream_positions,
 )
 from inboxd.store.samples import Current, CurrentCounts, Sample
 from inboxd.store.session import Session
@@ -60,8 +58,7 @@ async def overview(
     ]
     living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
     receiving = await receivers.listed(session, settings.worker.lease, _MOST_RECEIVERS)
-    streams = await stream_positions.listed(session, limit=MOST_SHOWN)
-    readers = await message_readers.listed(session)
+    told = await streams(session)
     shown: dict[str, Any] = {
         "sample": {
             "at": sample.at,
@@ -78,7 +75,8 @@ async def overview(
         "suspects": counts["suspects"],
         "workers": [{name: row[name] for name in _OF_WORKERS} for row in living],
         "receivers": [dict(row) for row in receiving],
-        "messages": streams_read(streams, readers),
+        "messages": streams_read(told["streams"], told["readers"]),
+        "streams_left_out": told["streams_left_out"],
         "progress": await listing.progress(session, _MOST_PROGRESS),
         "completed": list(completed),
         "throughput": await _throughput(session, minutes),

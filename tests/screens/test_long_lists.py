@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from inboxd.admin.screens.pages import paging
+from inboxd.operations import messages
 from tests.screens.reading import document, read
 from tests.screens.terminal import printed
 from tests.support import Database
@@ -87,3 +88,20 @@ async def test_the_overview_has_banners_of_the_first_pauses_and_breakers(
     assert page.text.count("olga-k") == 20
     found: Any = await document(screens, "/index.json")
     assert len(found["paused"]) == len(NAMES)
+
+
+async def test_streams_that_are_not_shown_are_counted(
+    screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "MOST_SHOWN", 10)
+    await database.execute(
+        "insert into inboxd.stream_positions (source, stream, position, identity)"
+        " select 'bets', name, 7, 'i' from unnest($1::text[]) name",
+        NAMES,
+    )
+    page = await read(screens, "/sources")
+    assert "10 shown of 10+" in page.text
+    assert "Streams of brokers 10 · 37 more are not shown" in page.text
+    found: Any = await document(screens, "/sources")
+    assert (len(found["streams"]), found["streams_left_out"]) == (10, 37)
+    assert "Sources of messages 39 more" in (await read(screens, "/")).text
