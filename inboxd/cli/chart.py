@@ -197,8 +197,19 @@ def _lines(chart: "Chart") -> Iterator[str]:
     most = max(chart.known)
     yield f"≈ most {f'{most:,.0f}' if chart.of.unit == 'rows' else label(most)}{whole}"
     yield local_times(chart.span)
+    if blank := blank_steps(chart):
+        yield blank
     if chart.exactness == "at_least":
         yield columns.WITHOUT_A_PLACE
+
+
+def blank_steps(chart: "Chart") -> str:
+    """Say in words how many steps have no value, for readers who do not see gaps."""
+    steps, known = len(chart.points), len(chart.known)
+    if known == steps:
+        return ""
+    why = "no sample was taken" if chart.of.sampled else "there was nothing to measure"
+    return f"blank in {steps - known:,} of {plural(steps, 'step')}: {why}"
 
 
 def value_label(of: "Drawn") -> Callable[[float], str]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, top_of
+from inboxd.admin.screens.lately import lane_trends
 from inboxd.admin.screens.pages.chart_rows import DEAD, DONE, FAILED, WAITING, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.paging import part_of
@@ -25,7 +26,6 @@ from inboxd.operations import rates
 from inboxd.operations.lanes import KnownLane, one_queue, one_topic, queue_list, topic_list
 from inboxd.operations.rates import Span
 from inboxd.store import chunks, lines, samples
-from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter, Figures, Lately
 
 Place = Literal["queue", "topic"]
@@ -56,12 +56,14 @@ async def _list(visit: PageVisit, place: Place, document: dict[str, Any]) -> Scr
     )
     told = {each.lane: rates.told(each, "hour", now) for each in hour}
     nothing = rates.told(rates.summed([]), "hour", now)
-    trends = await _trends(visit.session, _KINDS[place], now)
+    minutes = rates.steps("hour", now)
+    taken = [row["at"] for row in await _samples(visit, minutes) or ()]
+    trends = await lane_trends(visit.session, minutes, taken, _one_place)
     shown = {
         "part": part,
         "sample": found["sample"],
         "rates": {row[place]: told.get(row[place], nothing) for row in part.rows},
-        "trends": {row[place]: trends.get(row[place], []) for row in part.rows},
+        "trends": {row[place]: trends.of(_KINDS[place], row[place]) for row in part.rows},
         "paused": {row["name"] for row in found["paused"] if row["kind"] == place},
     }
     return ScreenPage(f"{name}.html", {**document, name: part.rows} | _next(part.after), shown)
@@ -175,14 +177,12 @@ async def _backlog(
     visit: PageVisit, lane: tuple[str, str, str | None], steps: Sequence[datetime]
 ) -> list[Curve]:
     """A step without a sample has no number."""
-    step = steps[1] - steps[0]
-    within = (steps[0], steps[-1] + step, len(steps))
-    read = partial(samples.series, visit.session, *within)
-    taken = await visit.shared.get(visit.session, ("samples", *within), _FRESH_SECONDS, read)
+    taken = await _samples(visit, steps)
     nothing = [{"at": row["at"], "waiting": 0, "failed": 0} for row in taken or ()]
+    step = steps[1] - steps[0]
     waiting: list[float | None] = [None] * len(steps)
     failed: list[float | None] = [None] * len(steps)
-    for row in (*nothing, *await samples.lane_series(visit.session, lane, *within)):
+    for row in (*nothing, *await samples.lane_series(visit.session, lane, *_within(steps))):
         place = (row["at"] - steps[0]) // step
         if 0 <= place < len(steps):
             waiting[place] = row["waiting"]
@@ -193,18 +193,19 @@ async def _backlog(
     ]
 
 
-async def _trends(session: Session, kind: str, now: datetime) -> dict[str, list[int]]:
-    minutes = rates.steps("hour", now)
-    found: dict[str, list[int]] = {}
-    for row in await samples.lanes_series(session, minutes[0]):
-        if row["kind"] != kind:
-            continue
-        trend = found.setdefault(row["place"], [0] * len(minutes))
-        for minute, waiting in enumerate(row["waiting"]):
-            place = (row["hour"] - minutes[0]) // (minutes[1] - minutes[0]) + minute
-            if 0 <= place < len(minutes):
-                trend[place] += waiting or 0
-    return found
+async def _samples(visit: PageVisit, steps: Sequence[datetime]) -> list[dict[str, Any]] | None:
+    """None: they could not be read."""
+    read = partial(samples.series, visit.session, *_within(steps))
+    key = ("samples", *_within(steps))
+    return await visit.shared.get(visit.session, key, _FRESH_SECONDS, read)
+
+
+def _within(steps: Sequence[datetime]) -> tuple[datetime, datetime, int]:
+    return steps[0], steps[-1] + (steps[1] - steps[0]), len(steps)
+
+
+def _one_place(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["kind"], row["place"]
 
 
 SCREENS = (
