@@ -11,7 +11,7 @@ from inboxd.admin.screens.charts import Curve, top_of
 from inboxd.admin.screens.lately import lane_trends
 from inboxd.admin.screens.pages.chart_rows import DEAD, DONE, FAILED, WAITING, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
-from inboxd.admin.screens.pages.paging import part_of
+from inboxd.admin.screens.pages.paging import ListPart, part_by_name, part_of
 from inboxd.admin.screens.pages.queries import one_of
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
@@ -20,12 +20,13 @@ from inboxd.admin.screens.whole_inbox import (
     database_now,
     overview,
     paused_as,
+    pauses,
     whole_inbox,
 )
 from inboxd.operations import rates
-from inboxd.operations.lanes import KnownLane, one_queue, one_topic, queue_list, topic_list
+from inboxd.operations.lanes import KnownLane, one_queue, one_topic, queue_list
 from inboxd.operations.rates import Span
-from inboxd.store import chunks, lines, samples
+from inboxd.store import chunks, lines, samples, topics
 from inboxd.store.statistics import FigureFilter, Figures, Lately
 
 Place = Literal["queue", "topic"]
@@ -39,17 +40,19 @@ _FRESH_SECONDS = 15.0
 
 async def _queues(visit: PageVisit) -> ScreenPage:
     document = await queue_list(visit.session, visit.settings, await counted(visit))
-    return await _list(visit, "queue", document)
+    part = part_of(document["queues"], lambda row: row["queue"], visit.query)
+    return await _list(visit, "queue", part, document["counted_to"])
 
 
 async def _topics(visit: PageVisit) -> ScreenPage:
-    document = await topic_list(visit.session, await counted(visit))
-    return await _list(visit, "topic", document)
+    there = await counted(visit)
+    read = partial(topics.listed, visit.session, there.of("topic"), there.lines)
+    part = await part_by_name(read, visit.query, name="topic")
+    return await _list(visit, "topic", part, there.to)
 
 
-async def _list(visit: PageVisit, place: Place, document: dict[str, Any]) -> ScreenPage:
+async def _list(visit: PageVisit, place: Place, part: ListPart, counted_to: int) -> ScreenPage:
     name = f"{place}s"
-    part = part_of(document[name], lambda row: row[place], visit.query)
     now, found = await database_now(visit), await overview(visit)
     hour = await rates.done(
         visit.session, "hour", now, of=FigureFilter(kind=_KINDS[place]), apart=("lane",)
@@ -64,9 +67,10 @@ async def _list(visit: PageVisit, place: Place, document: dict[str, Any]) -> Scr
         "sample": found["sample"],
         "rates": {row[place]: told.get(row[place], nothing) for row in part.rows},
         "trends": {row[place]: trends.of(_KINDS[place], row[place]) for row in part.rows},
-        "paused": {row["name"] for row in found["paused"] if row["kind"] == place},
+        "paused": await pauses(visit, place, {row[place] for row in part.rows}),
     }
-    return ScreenPage(f"{name}.html", {**document, name: part.rows} | _next(part.after), shown)
+    document = {"counted_to": counted_to, name: part.rows} | _next(part.after)
+    return ScreenPage(f"{name}.html", document, shown)
 
 
 def _next(after: str | None) -> dict[str, str]:
@@ -157,7 +161,7 @@ async def _shown(visit: PageVisit, place: Place, done: LaneDone) -> dict[str, An
         "type_titles": await titles_of(
             visit, _KINDS[place], {*by_type, *(lane["type"] for lane in waiting)}
         ),
-        "paused_as": paused_as(found, place, name),
+        "paused_as": await paused_as(visit, place, name),
         "stopped": [row for row in found["breakers"] if f"{place} {name}" in row["uses"]],
     }
 
