@@ -29,84 +29,91 @@ _SCALE_WIDTH = 10
 _FORMATS = (".svg", ".png")
 
 
+Kind = Annotated[
+    Literal["events", "commands"],
+    typer.Argument(metavar="KIND", help="Which rows: events or commands.", show_default=False),
+]
+Measured = Annotated[
+    Measure,
+    typer.Argument(
+        metavar="MEASURE",
+        help="succeeded, failed, retried: rows; run-time, wait-time, completion-time: "
+        "percentiles; arrivals; backlog; dead-letters; oldest: the age of the oldest due row.",
+    ),
+]
+Since = Annotated[
+    str, typer.Option(metavar="TIME", help="Start of the chart: 2h, 7d, or an ISO 8601 time.")
+]
+Type = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="Only this type.", show_default=False)
+]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOPIC",
+        help="Only events of this topic.",
+        show_default=False,
+        autocompletion=declared("topic"),
+    ),
+]
+Queue = Annotated[
+    str | None,
+    typer.Option(
+        metavar="QUEUE",
+        help="Only commands of this queue.",
+        show_default=False,
+        autocompletion=declared("queue"),
+    ),
+]
+Percentile = Annotated[
+    Rank, typer.Option(metavar="p50|p95|p99", help="Percentile of the measures ending in -time.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw into this .svg or .png file, not to the terminal; needs pip install "
+        "'inboxd[chart]'.",
+        show_default=False,
+    ),
+]
+
+
 def chart(
-    of: Annotated[
-        Literal["events", "commands"],
-        typer.Argument(metavar="KIND", help="Which rows: events or commands.", show_default=False),
-    ],
-    measure: Annotated[
-        Measure,
-        typer.Argument(
-            metavar="MEASURE",
-            help="succeeded, failed, retried: rows; run-time, wait-time, completion-time: "
-            "percentiles; arrivals; backlog; dead-letters; oldest: the age of the oldest due row.",
-        ),
-    ] = "succeeded",
-    since: Annotated[
-        str, typer.Option(metavar="TIME", help="Start of the chart: 2h, 7d, or an ISO 8601 time.")
-    ] = "1d",
-    type: Annotated[
-        str | None,
-        typer.Option("--type", metavar="TYPE", help="Only this type.", show_default=False),
-    ] = None,
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOPIC",
-            help="Only events of this topic.",
-            show_default=False,
-            autocompletion=declared("topic"),
-        ),
-    ] = None,
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="QUEUE",
-            help="Only commands of this queue.",
-            show_default=False,
-            autocompletion=declared("queue"),
-        ),
-    ] = None,
+    of: Kind,
+    measure: Measured = "succeeded",
+    since: Since = "1d",
+    type: Type = None,
+    topic: Topic = None,
+    queue: Queue = None,
     *,
     tenant: Tenant = None,
-    percentile: Annotated[
-        Rank,
-        typer.Option(metavar="p50|p95|p99", help="Percentile of the measures ending in -time."),
-    ] = "p95",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw into this .svg or .png file, not to the terminal; needs pip install "
-            "'inboxd[chart]'.",
-            show_default=False,
-        ),
-    ] = None,
+    percentile: Percentile = "p95",
+    output: Output = None,
     given: Looking,
 ) -> None:
     """Draw a chart of finished, arriving or waiting rows, or of the time that rows took."""
-    from inboxd.operations import charts
+    from inboxd.operations.charts import Drawn
+    from inboxd.operations.charts import chart as read
 
     draw = None if output is None else _drawing(output)
-    wrong, lane = (queue, topic) if of == "events" else (topic, queue)
-    if wrong is not None:
-        raise UsageError("--topic is for events, --queue for commands.")
-    drawn = charts.Drawn(
-        kind="event" if of == "events" else "command",
-        measure=measure,
-        type=type,
-        lane=lane,
-        tenant=tenant,
-        rank=percentile,
-    )
+    kind: Literal["event", "command"] = "event" if of == "events" else "command"
+    lane = _lane(kind, topic, queue)
+    drawn = Drawn(kind, measure, type=type, lane=lane, tenant=tenant, rank=percentile)
     back, most = read_back(since), _most_points(given, output)
-    found = given.ask(lambda session: charts.chart(session, drawn, back, most))
-    document = _document(found)
+    found = given.ask(lambda session: read(session, drawn, back, most))
     if output is None or draw is None:
-        given.print(document, ["\n".join(_lines(found))])
+        given.print(_document(found), ["\n".join(_lines(found))])
     else:
         draw(found, _title(found), output)
-        given.tell(document | {"file": str(output)}, f"Chart written to {output}")
+        given.tell(_document(found) | {"file": str(output)}, f"Chart written to {output}")
+
+
+def _lane(kind: Literal["event", "command"], topic: str | None, queue: str | None) -> str | None:
+    wrong, lane = (queue, topic) if kind == "event" else (topic, queue)
+    if wrong is not None:
+        raise UsageError("--topic is for events, --queue for commands.")
+    return lane
 
 
 def _drawing(file: Path) -> "Callable[[Chart, str, Path], None]":
@@ -197,8 +204,19 @@ def _lines(chart: "Chart") -> Iterator[str]:
     most = max(chart.known)
     yield f"≈ most {f'{most:,.0f}' if chart.of.unit == 'rows' else label(most)}{whole}"
     yield local_times(chart.span)
+    if blank := blank_steps(chart):
+        yield blank
     if chart.exactness == "at_least":
         yield columns.WITHOUT_A_PLACE
+
+
+def blank_steps(chart: "Chart") -> str:
+    """Say in words how many steps have no value, for readers who do not see gaps."""
+    steps, known = len(chart.points), len(chart.known)
+    if known == steps:
+        return ""
+    why = "no sample was taken" if chart.of.sampled else "there was nothing to measure"
+    return f"blank in {steps - known:,} of {plural(steps, 'step')}: {why}"
 
 
 def value_label(of: "Drawn") -> Callable[[float], str]:

@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from inboxd.cli.chart import local_times, time_of_day, value_label
+from inboxd.cli.chart import blank_steps, local_times, time_of_day, value_label
 from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def _figure(chart: "Chart", title: str) -> Figure:
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0, top=None if any(chart.known) else 1)
     axes.set_title(title, parse_math=False)
-    axes.set_xlabel(local_times(chart.span), parse_math=False)
+    told = filter(None, (local_times(chart.span), blank_steps(chart)))
+    axes.set_xlabel("\n".join(told), parse_math=False)
     axes.grid(axis="y", alpha=0.4)
     time, label = time_of_day(chart.span), value_label(chart.of)
     ticks = begins[:: next(n for n in _STEPS if len(begins) <= n * _MOST_TICKS)]

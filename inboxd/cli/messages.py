@@ -10,6 +10,7 @@ from inboxd.cli.exits import Exit
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples
 from inboxd.cli.output import TableColumn
+from inboxd.model.wording import plural
 
 app = CommandGroup(
     no_args_is_help=True, help="Show sources of messages, and set where they continue."
@@ -41,13 +42,13 @@ LIST: columns.Columns = (
 @app.command("list", epilog=examples("inboxd messages list", "inboxd messages list --json"))
 def list_(given: Looking) -> None:
     """List the streams of sources: the stored position of each, and the worker that reads it."""
-    from inboxd.operations.messages import MOST_SHOWN, streams, streams_read
+    from inboxd.operations.messages import streams, streams_read
 
     document = given.ask(streams)
     rows = streams_read(document["streams"], document["readers"])
     remarks = []
-    if len(document["streams"]) == MOST_SHOWN:
-        remarks.append(f"Only the first {MOST_SHOWN:,} streams are shown")
+    if left_out := document["streams_left_out"]:
+        remarks.append(f"{plural(left_out, 'more stream')} not shown")
     given.print(document, [columns.table(LIST, rows)], remarks)
 
 

@@ -251,7 +251,7 @@ def tables(found: dict[str, Any], minutes: int) -> list[Table]:
         ("Breakers that are not closed", BREAKERS, found["breakers"]),
         (f"Workers: {len(workers)}", _LIVING, workers),
         (f"Receivers: {len(receivers)}", _RECEIVERS, receivers),
-        ("Sources of messages", MESSAGES, found["messages"]),
+        (f"Sources of messages{_more_streams(found)}", MESSAGES, found["messages"]),
         (f"Done in the last {last}", _DONE, found["throughput"]),
         ("From creation to success", _COMPLETED, _without_repeated_days(found["completed"])),
         ("Progress of running commands", _PROGRESS, found["progress"]),
@@ -266,6 +266,11 @@ def tables(found: dict[str, Any], minutes: int) -> list[Table]:
             if rows or of in (_LIVING, lanes)
         ),
     ]
+
+
+def _more_streams(found: dict[str, Any]) -> str:
+    left_out = found["streams_left_out"]
+    return f"; {plural(left_out, 'more stream')} not shown" if left_out else ""
 
 
 def _dead_letters(found: dict[str, Any]) -> str:

@@ -33,12 +33,6 @@ _MINUTES = 60
 _BARS = 12
 _BAR_CHARACTERS = 30
 
-_FLOWS: columns.Columns = (
-    TableColumn("flow", cut="left"),
-    TableColumn("last hour, minute by minute", "line"),
-    TableColumn("most", kind="number", legend="rows in one minute"),
-)
-
 
 async def watch(
     session: "Session",
@@ -130,10 +124,21 @@ def drawn(found: dict[str, Any]) -> list[Table]:
         for way, name in (("in", "arrived"), ("out", "ended"))
     ]
     bars = _backlog(found)
-    shown = [columns.table(_FLOWS, lines)]
+    blank = max((flow["arrived"][-_MINUTES:].count(None) for flow in found["last_hour"]), default=0)
+    shown = [columns.table(_flows(blank), lines)]
     if bars:
         shown.append(columns.table(_bars(bars), bars, "Backlog"))
     return shown
+
+
+def _flows(blank: int) -> columns.Columns:
+    """blank: minutes without a sample."""
+    legend = f"{blank} are blank: no sample was taken" if blank else ""
+    return (
+        TableColumn("flow", cut="left"),
+        TableColumn("last hour, minute by minute", "line", legend=legend),
+        TableColumn("most", kind="number", legend="rows in one minute"),
+    )
 
 
 def _backlog(found: dict[str, Any]) -> list[dict[str, Any]]:

@@ -55,6 +55,10 @@ class Drawn:
         """Each point is the count of its step."""
         return self.measure in _DONE or self.measure == "arrivals"
 
+    @property
+    def sampled(self) -> bool:
+        return self.measure in _SAMPLED or self.measure == "arrivals"
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
@@ -73,8 +77,7 @@ async def chart(
     session: Session, of: Drawn, since: datetime | timedelta, most_points: int
 ) -> Chart:
     """Raises UsageError for counts that do not exist."""
-    sampled = of.measure == "arrivals" or of.measure in _SAMPLED
-    if sampled and of.tenant is not None:
+    if of.sampled and of.tenant is not None:
         raise UsageError(f"{of.measure} of a tenant is not counted: draw `succeeded`, or a time.")
     if of.measure == "arrivals" and (of.type or of.lane):
         raise UsageError(

@@ -100,8 +100,10 @@ async def _unknown(session: Session, source: str, stream: str) -> str:
 
 
 async def streams(session: Session) -> dict[str, Any]:
+    shown, left_out = await store.first(session, MOST_SHOWN)
     return {
-        "streams": [dict(row) for row in await store.listed(session, limit=MOST_SHOWN)],
+        "streams": [dict(row) for row in shown],
+        "streams_left_out": left_out,
         "readers": [dict(row) for row in await message_readers.listed(session)],
     }
 

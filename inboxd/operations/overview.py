@@ -13,23 +13,22 @@ from inboxd.model.durations import Durations
 from inboxd.model.wording import LINES, breaker_word
 from inboxd.operations.figures import Flow
 from inboxd.operations.labels import type_labels
-from inboxd.operations.messages import MOST_SHOWN, streams_read
+from inboxd.operations.messages import streams, streams_read
 from inboxd.operations.throughput import RANKS, percentiles
 from inboxd.settings import Settings
 from inboxd.store import (
     breakers,
     controls,
     listing,
-    message_readers,
     receivers,
     statistics,
-    stream_positions,
 )
 from inboxd.store.samples import Current, CurrentCounts, Sample
 from inboxd.store.session import Session
 from inboxd.store.statistics import Figures
 
 _OUTCOMES = ("succeeded", "retried", "deferred", "failed", "cancelled", "ignored")
+MOST_PAUSES = 1000
 _MOST_WORKERS = 1000
 _MOST_RECEIVERS = 1000
 _MOST_PROGRESS = 50
@@ -52,7 +51,7 @@ async def overview(
         current = await CurrentCounts().read(session, settings)
     sample, taken, newest_age = current
     counts = sample.counts
-    paused = [dict(row) for row in await controls.read(session)]
+    paused, pauses_left_out = await controls.first(session, MOST_PAUSES)
     stopped = [
         {**row}
         for row in await breakers.listed(session)
@@ -60,8 +59,13 @@ async def overview(
     ]
     living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
     receiving = await receivers.listed(session, settings.worker.lease, _MOST_RECEIVERS)
-    streams = await stream_positions.listed(session, limit=MOST_SHOWN)
-    readers = await message_readers.listed(session)
+    told = await streams(session)
+    lanes = _lanes(sample)
+    of_lanes = paused
+    if pauses_left_out:
+        places = ("type", "topic", "queue")
+        names = {lane[place] for lane in lanes for place in places if place in lane}
+        of_lanes = await controls.read(session, names)
     shown: dict[str, Any] = {
         "sample": {
             "at": sample.at,
@@ -72,13 +76,15 @@ async def overview(
             "failed_counted_to": counts["failed_counted_to"],
         },
         "counted_to": counts["counted_to"],
-        "paused": paused,
+        "paused": [dict(row) for row in paused],
+        "paused_left_out": pauses_left_out,
         "breakers": stopped,
-        "lanes": _marked(_lanes(sample), paused, stopped),
+        "lanes": _marked(lanes, of_lanes, stopped),
         "suspects": counts["suspects"],
         "workers": [{name: row[name] for name in _OF_WORKERS} for row in living],
         "receivers": [dict(row) for row in receiving],
-        "messages": streams_read(streams, readers),
+        "messages": streams_read(told["streams"], told["readers"]),
+        "streams_left_out": told["streams_left_out"],
         "progress": await listing.progress(session, _MOST_PROGRESS),
         "completed": list(completed),
         "throughput": await _throughput(session, minutes),
@@ -125,7 +131,9 @@ def _lanes(sample: Sample) -> list[dict[str, Any]]:
 
 
 def _marked(
-    lanes: list[dict[str, Any]], paused: Iterable[dict[str, Any]], stopped: Iterable[dict[str, Any]]
+    lanes: list[dict[str, Any]],
+    paused: Iterable[controls.Control],
+    stopped: Iterable[dict[str, Any]],
 ) -> list[dict[str, Any]]:
     names = {(each["kind"], each["name"]) for each in paused}
     shut = {u for each in stopped if breaker_word(each) != "forced closed" for u in each["uses"]}

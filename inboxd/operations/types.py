@@ -35,7 +35,7 @@ async def type_list(
             key = (kind.removesuffix(" type"), name)
             said_of = {name: said[name] for name in ("title", "description", "queue")}
             found[key] = _type(key) | said_of | {"declared": True}
-    for row in await session.fetch("list_topics"):
+    for row in await session.fetch("list_topics", None, None, []):
         for type_ in row["types"]:
             known = found.setdefault(("event", type_), _type(("event", type_)))
             known["topics"].append(row["topic"])

@@ -3,6 +3,7 @@
 Promises that a trigger notifies every listening worker of a pause, and of its end.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Literal, TypedDict, cast
 
@@ -23,8 +24,21 @@ class Control(TypedDict):
     mode: Mode
 
 
-async def read(session: Session) -> list[Control]:
-    return cast("list[Control]", await session.fetch("read_controls"))
+async def read(
+    session: Session, names: Collection[str] | None = None, rows: int | None = None
+) -> list[Control]:
+    """All pauses, or those of some names, or the first."""
+    given = (None if names is None else [*names], rows)
+    return cast("list[Control]", await session.fetch("read_controls", *given))
+
+
+async def first(session: Session, most: int) -> tuple[list[Control], int]:
+    """The first `most` pauses, and the number of the others."""
+    found = await read(session, rows=most + 1)
+    if len(found) <= most:
+        return found, 0
+    whole: int = await session.fetchval("count_controls")
+    return found[:most], max(1, whole - most)
 
 
 async def pause(

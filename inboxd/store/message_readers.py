@@ -47,5 +47,5 @@ class ReaderRow(TypedDict):
     shown_at: datetime
 
 
-async def listed(session: Session, limit: int = 1000) -> list[ReaderRow]:
-    return cast("list[ReaderRow]", await session.fetch("list_readers", limit))
+async def listed(session: Session) -> list[ReaderRow]:
+    return cast("list[ReaderRow]", await session.fetch("list_readers"))

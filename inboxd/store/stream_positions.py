@@ -85,6 +85,15 @@ async def listed(
     return cast("list[StreamRow]", await session.fetch("list_streams", limit, source))
 
 
+async def first(session: Session, most: int) -> tuple[list[StreamRow], int]:
+    """The first `most` streams of all sources, and the number of the others."""
+    rows = await listed(session, limit=most + 1)
+    if len(rows) <= most:
+        return rows, 0
+    whole: int = await session.fetchval("count_streams")
+    return rows[:most], max(1, whole - most)
+
+
 async def one(session: Session, source: str, stream: str) -> StreamRow | None:
     return cast("StreamRow | None", await session.fetchrow("show_stream", source, stream))
 

@@ -93,38 +93,46 @@ async def listed(
     session: Session,
     in_lanes: Sequence[Mapping[str, Any]] | None = None,
     in_lines: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    after: str | None = None,
+    rows: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Every topic that is declared or has unsettled events; counts stop at COUNTED per lane.
+    """Topics by name that are declared or have unsettled events; counts stop at COUNTED per lane.
+
+    All of them, or at most `rows` after a name.
 
     pending: events in lanes; arrived and lined_up: in lines; blocked: lines behind a dead letter,
     the first for `blocked_for` seconds; kept: pending events and heads without a handler; held_for:
     seconds since the declaration whose intake is not finished; oldest: seconds that the oldest due
     event with a handler has waited. in_lanes, in_lines: None: count now.
     """
+    if in_lanes is None:
+        in_lanes = await lanes(session, "events")
+    if in_lines is None:
+        in_lines = await lines(session)
     found: dict[str, dict[str, Any]] = {}
-    for row in await session.fetch("list_topics"):
+    with_rows = {row["topic"] for row in (*in_lanes, *in_lines)}
+    for row in await session.fetch("list_topics", after, rows, [*with_rows]):
         found[row["topic"]] = empty(row["topic"]) | {
             **dict(row),
             "mode": row["mode"] or "single",
             "rules": orjson.loads(row["rules"] or "{}"),
         }
-    if in_lanes is None:
-        in_lanes = await lanes(session, "events")
-    if in_lines is None:
-        in_lines = await lines(session)
     for lane in in_lanes:
-        topic = found.setdefault(lane["topic"], empty(lane["topic"]))
+        if (topic := found.get(lane["topic"])) is None:
+            continue
         topic["pending"] += lane["pending"]
         topic["failed"] += lane["failed"]
         topic["kept"] += lane["pending"] if lane["kept"] else 0
         age = 0.0 if lane["kept"] else lane["oldest"] or 0.0
         topic["oldest"] = max(age, topic["oldest"] or 0.0) or None
     for line in in_lines:
-        topic = found.setdefault(line["topic"], empty(line["topic"]))
+        if (topic := found.get(line["topic"])) is None:
+            continue
         oldest = max(line["oldest"] or 0.0, topic["oldest"] or 0.0) or None
         topic |= {**line, "kept": line["kept"] + topic["kept"], "oldest": oldest}
         del topic["kept_for"]
-    return [found[name] for name in sorted(found)]
+    return [*found.values()]
 
 
 async def lines(session: Session) -> list[dict[str, Any]]:

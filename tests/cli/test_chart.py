@@ -135,6 +135,19 @@ def test_backlog_and_arrivals_come_from_samples(cli: Cli) -> None:
     assert one[50] == 3
 
 
+@pytest.mark.usefixtures("terminal")
+def test_steps_without_a_value_are_counted_in_words(cli: Cli, tmp_path: Path) -> None:
+    hour = ("--since", "1h")
+    out = cli("chart", "events", "backlog", *hour).out
+    assert "blank in 31 of 61 steps: no sample was taken\n" in out
+    out = cli("chart", "events", "run-time", "--type", "order.paid", *hour).out
+    assert "blank in 59 of 61 steps: there was nothing to measure\n" in out
+    assert "blank" not in cli("chart", "events", *hour).out
+    file = tmp_path / "backlog.svg"
+    cli("chart", "events", "backlog", *hour, "--output", file)
+    assert "blank in 31 of 61 steps: no sample was taken" in texts(file)
+
+
 def test_document_names_measure_type_and_unit(cli: Cli) -> None:
     found = cli("chart", "events", "run-time", "--type", "order.paid", "--json").json
     assert {name: found[name] for name in ("of", "measure", "percentile", "type", "unit")} == {

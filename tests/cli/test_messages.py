@@ -88,13 +88,34 @@ def test_streams_are_listed_with_their_readers(cli: Cli, sql: Sql, worker: str) 
     assert [(row["worker"], row["state"]) for row in found["readers"]] == [("w-1", "reading")]
 
 
-def test_list_says_that_it_is_cut(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_say_how_many_streams_are_not_shown(
+    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(messages, "MOST_SHOWN", 2)
-    for stream in "abc":
+    for stream in "ab":
+        _stream(sql, None, stream)
+    assert cli("messages", "list").err == ""
+    assert "not shown" not in cli("status").out
+    for stream in "cde":
         _stream(sql, None, stream)
     listed = cli("messages", "list")
     assert len(listed.out.splitlines()) == 3
-    assert listed.err == "Only the first 2 streams are shown\n"
+    assert listed.err == "3 more streams not shown\n"
+    assert "Sources of messages; 3 more streams not shown\n" in cli("status").out
+    for command in (("messages", "list"), ("status",)):
+        assert cli(*command, "--json").json["streams_left_out"] == 3
+
+
+def test_readers_of_many_sources_are_all_listed(cli: Cli, sql: Sql, worker: str) -> None:
+    """A stream whose reader was left out would be shown as not read."""
+    sql(
+        "insert into inboxd.message_readers (source, worker_id, broker, state, lag, since)"
+        " select 'a-' || n, $1, 'main', 'standby', null, now() from generate_series(1, 1000) n",
+        worker,
+    )
+    _stream(sql, worker)
+    _reader(sql, worker, lag=0)
+    assert ("BETS", "w-1", "0") in _read_by(cli)
 
 
 def test_source_without_a_stream_is_listed(cli: Cli, sql: Sql, worker: str) -> None:

@@ -67,6 +67,8 @@ def test_last_hour_is_drawn_as_lines_and_bars(cli: Cli) -> None:
     assert "█" in lines[2]
     assert lines[3].endswith("77")
     assert lines[3].count("█") == 1
+    assert "  " in lines[2].strip(), "a blank is no 0"
+    assert any("are blank: no sample was taken" in line for line in lines)
     bars = list(backlog.lines(80))
     assert bars[0] == "Backlog"
     assert [line.count("█") for line in bars[3:5]] == [30, 2]

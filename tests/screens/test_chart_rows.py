@@ -224,6 +224,41 @@ async def test_a_step_without_a_sample_has_no_number(
     assert 50 < half.count("\u2013") < 70
 
 
+_TREND = re.compile(
+    r'<svg class="chart spark"[^>]*aria-label="([^"]*)"><title>[^<]*</title><path[^>]*d="([^"]*)"'
+)
+
+
+async def test_a_trend_has_gaps_and_says_so(
+    screens: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour in which no leader lived for ten minutes, of a lane that often had no rows."""
+    monkeypatch.setattr("inboxd.admin.screens.pages.lanes._FRESH_SECONDS", 0.0)
+    await database.execute(
+        "insert into inboxd.commands (type, queue) values ('mail', 'email');"
+        "insert into inboxd.events (type, topic) values ('paid', 'orders');"
+        "insert into inboxd.samples select date_trunc('minute', now()) - n * interval '1 min',"
+        " 0, 0, 0, 0, 0, 0, 0, null, 0, 0, 0, 0, null, 0, 0, 0, 0, 0, 1, true"
+        " from generate_series(0, 60) n where n not between 21 and 30;"
+        "insert into inboxd.sampled_lanes select date_trunc('hour', at, 'UTC'), kind, lane, type,"
+        " none || 5, none || 0, none || 1 from (select now() - interval '40 min' as at) s,"
+        " array_fill(null::integer, array[extract(minute from at)::integer]) none,"
+        " (values ('command', 'email', 'mail'), ('event', 'orders', 'paid')) v(kind, lane, type)"
+    )
+    for path in ("/queues", "/topics", "/"):
+        page = (await screens.get(path)).text
+        trends = _TREND.findall(page)
+        assert trends, path
+        for title, line in trends:
+            assert title == "waiting in the last hour; unknown at 10 of 60 points", path
+            assert line.count("M") == 2, path
+    assert "The lines have gaps at 10 of 60 points: no sample was taken." in page
+    await database.execute("delete from inboxd.samples; delete from inboxd.sampled_lanes")
+    page = (await screens.get("/queues")).text
+    assert "<small>unknown</small>" in page
+    assert not _TREND.findall(page)
+
+
 @pytest.mark.usefixtures("filled")
 async def test_an_unknown_time_of_rows_is_refused(screens: httpx.AsyncClient) -> None:
     answer = await screens.get("/events.json?by=yesterday")

@@ -5,7 +5,7 @@ inline, which the headers forbid: `screens.css` has the colours (`hue-1` to `hue
 `busy`, `wait`, `idle`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import cos, floor, log10, pi, sin
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 Number = float | None
+_Run = list[tuple[float, float]]
 
 _WIDTH: Final = 600
 _HEIGHT: Final = 150
@@ -110,22 +111,30 @@ def top_of(curves: Sequence[Curve]) -> float:
 
 
 def _curve(curve: Curve, top: float) -> Markup:
-    step = _WIDTH / max(len(curve.values) - 1, 1)
-    runs: list[list[tuple[float, float]]] = [[]]
-    for place, value in enumerate(curve.values):
-        if value is None:
-            runs.append([])
-        else:
-            runs[-1].append((place * step, _HEIGHT * (1 - value / top)))
-    known = [run for run in runs if run]
-    line = " ".join(f"M{_path(run)}" for run in known)
-    drawn = Markup('<path class="line {}" d="{}"/>').format(curve.look, line)
+    known = _runs(curve.values, _WIDTH, lambda value: _HEIGHT * (1 - value / top))
+    drawn = Markup('<path class="line {}" d="{}"/>').format(curve.look, _line(known))
     if not curve.filled:
         return drawn
     under = " ".join(
         f"M{run[0][0]:.1f},{_HEIGHT} L{_path(run)} L{run[-1][0]:.1f},{_HEIGHT}Z" for run in known
     )
     return Markup('<path class="area {}" d="{}"/>').format(curve.look, under) + drawn
+
+
+def _runs(values: Sequence[Number], width: float, y: Callable[[float], float]) -> list[_Run]:
+    """The points between unknown values, where a line has gaps."""
+    step = width / max(len(values) - 1, 1)
+    runs: list[_Run] = [[]]
+    for place, value in enumerate(values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append((place * step, y(value)))
+    return [run for run in runs if run]
+
+
+def _line(runs: Iterable[_Run]) -> str:
+    return " ".join(f"M{_path(run)}" for run in runs)
 
 
 def _path(run: Sequence[tuple[float, float]]) -> str:
@@ -156,16 +165,12 @@ def spark(title: str, values: Sequence[Number], look: str = "busy") -> Markup:
     known = [value for value in values if value is not None]
     if not known:
         return Markup()
-    top, step = max(*known, 1), width / max(len(values) - 1, 1)
-    run = [
-        (place * step, 1 + (height - 2) * (1 - value / top))
-        for place, value in enumerate(values)
-        if value is not None
-    ]
+    top = max(*known, 1)
+    runs = _runs(values, width, lambda value: 1 + (height - 2) * (1 - value / top))
     return Markup(
         '<svg class="chart spark" viewBox="0 0 {w} {h}" role="img" aria-label="{title}">'
-        '<title>{title}</title><path class="line {look}" d="M{path}"/></svg>'
-    ).format(w=width, h=height, title=title, look=look, path=_path(run))
+        '<title>{title}</title><path class="line {look}" d="{line}"/></svg>'
+    ).format(w=width, h=height, title=title, look=look, line=_line(runs))
 
 
 def _unchanged(path: str) -> str:

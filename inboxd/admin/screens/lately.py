@@ -1,9 +1,10 @@
 """The last hour, minute by minute: rows arrived, done, failed and waiting, in all and by lane.
 
-Known limit: arrived and waiting rows are known only for minutes with a sample.
+Promises: None, never 0, stands for arrived or waiting rows of a minute without a sample. Known
+limit: a lane that a sample leaves out counts as 0 in its minute.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,11 +17,47 @@ TABLES: Final = ("events", "commands")
 _MINUTE: Final = timedelta(minutes=1)
 
 
+# Lanes with the same key are one trend.
+LaneKey = Callable[[Mapping[str, Any]], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTrends:
+    """Waiting rows of lanes by key. without_rows: the trend of a lane that no sample has."""
+
+    without_rows: list[int | None]
+    by: dict[tuple[str, ...], list[int | None]]
+
+    def of(self, *key: str) -> list[int | None]:
+        return self.by.get(key, self.without_rows)
+
+
+async def lane_trends(
+    session: Session, minutes: Sequence[datetime], taken: Iterable[datetime], key: LaneKey
+) -> LaneTrends:
+    """taken: the times of samples. Trends of lanes with the same key are added up."""
+    without_rows: list[int | None] = [None] * len(minutes)
+    for at in taken:
+        without_rows[(at - minutes[0]) // _MINUTE] = 0
+    found: dict[tuple[str, ...], list[int | None]] = {}
+    for row in await samples.lanes_series(session, minutes[0]):
+        trend = found.setdefault(key(row), [*without_rows])
+        for minute, waiting in enumerate(row["waiting"]):
+            place = (row["hour"] + minute * _MINUTE - minutes[0]) // _MINUTE
+            if waiting is not None and 0 <= place < len(minutes):
+                trend[place] = (trend[place] or 0) + waiting
+    return LaneTrends(without_rows, found)
+
+
+def _one_lane(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["kind"], row["place"], row["type"]
+
+
 @dataclass(slots=True)
 class Hour:
     """Each list has a number for each of `minutes`; None: unknown.
 
-    parts: of events and of commands. lanes: waiting rows by kind, topic or queue, and type.
+    parts: of events and of commands. lanes: by kind, topic or queue, and type.
     """
 
     minutes: list[datetime]
@@ -29,7 +66,7 @@ class Hour:
     failed: list[float | None] = field(default_factory=list)
     waiting: list[float | None] = field(default_factory=list)
     parts: dict[tuple[str, str], list[float | None]] = field(default_factory=dict)
-    lanes: dict[tuple[str, str, str], list[int | None]] = field(default_factory=dict)
+    lanes: LaneTrends = field(default_factory=lambda: LaneTrends([], {}))
 
     def of(self, what: str) -> dict[str, list[float | None]]:
         return {table: self.parts[what, table] for table in TABLES}
@@ -42,8 +79,12 @@ async def last_hour(session: Session, now: datetime) -> Hour:
     hour = Hour([since + n * _MINUTE for n in range(MINUTES)])
     await _add_done(session, hour, end)
     await _add_samples(session, hour, end)
-    for row in await samples.lanes_series(session, since):
-        _add_lane(hour, row)
+    taken = [
+        minute
+        for minute, waiting in zip(hour.minutes, hour.waiting, strict=True)
+        if waiting is not None
+    ]
+    hour.lanes = await lane_trends(session, hour.minutes, taken, _one_lane)
     return hour
 
 
@@ -71,15 +112,6 @@ async def _add_samples(session: Session, hour: Hour, end: datetime) -> None:
             hour.arrived[place] = round(arrived / minutes, 1)
         for table in TABLES:
             hour.parts["waiting", table][place] = row[f"{table}_waiting"]
-
-
-def _add_lane(hour: Hour, row: dict[str, Any]) -> None:
-    """Minutes without a sample at its end are missing in the row."""
-    lane = hour.lanes.setdefault((row["kind"], row["place"], row["type"]), [None] * MINUTES)
-    for minute, waiting in enumerate(row["waiting"]):
-        place = (row["hour"] + minute * _MINUTE - hour.minutes[0]) // _MINUTE
-        if 0 <= place < MINUTES:
-            lane[place] = waiting
 
 
 def _place(hour: Hour, at: datetime | None) -> int:

@@ -1,6 +1,6 @@
 """Pages of the whole inbox: they show all tenants, so a visitor must be allowed to see all."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import wraps
 from http import HTTPStatus
@@ -11,6 +11,7 @@ from inboxd.admin.screens.roles import Visitor
 from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
 from inboxd.model.wording import LINES
 from inboxd.operations.lanes import CountedLanes
+from inboxd.store import controls
 from inboxd.store.queues import Blocked
 
 
@@ -47,7 +48,16 @@ async def counted(visit: PageVisit) -> CountedLanes:
     return CountedLanes(seen.document["counted_to"], lanes, blocked, seen.counts["lines"])
 
 
-def paused_as(found: dict[str, Any], kind: str, name: str) -> dict[str, Any] | None:
+async def pauses(visit: PageVisit, kind: str, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """The pauses of these names; the snapshot has only the first of all."""
+    found = await overview(visit)
+    rows: Iterable[Mapping[str, Any]] = found["paused"]
+    if found["paused_left_out"]:
+        rows = await controls.read(visit.session, names)
+    wanted = {*names}
+    return {row["name"]: {**row} for row in rows if row["kind"] == kind and row["name"] in wanted}
+
+
+async def paused_as(visit: PageVisit, kind: str, name: str) -> dict[str, Any] | None:
     """The pause has actor, reason, time; None: it is not paused."""
-    named = (kind, name)
-    return next((row for row in found["paused"] if (row["kind"], row["name"]) == named), None)
+    return (await pauses(visit, kind, [name])).get(name)

@@ -70,6 +70,7 @@ MESSAGES: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 STREAMS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "list_streams": (lambda s, k: store.listed(s, limit=10), ()),
+    "count_streams": (lambda s, k: s.fetchval("count_streams"), ()),
     "events_there": (
         lambda s, k: store.there(s, [uuid7() for _ in range(100)]),
         ("events_event_id",),

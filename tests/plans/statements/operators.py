@@ -110,6 +110,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _markers,
         ("audit_at", "breaker_changes_at", "workers_started"),
     ),
+    "count_controls": (run("count_controls"), ()),
     "list_breakers": (lambda s, k: breakers.listed(s, uses=["command test.noop"]), ()),
     "force_breaker": (
         lambda s, k: breakers.force(s, "brevo", "open", "me", None, None),

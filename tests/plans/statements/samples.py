@@ -28,7 +28,7 @@ SAMPLES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "begin_sample": (lambda c, k: c.fetch("begin_sample", "60s"), ()),
     "newest_sample": (lambda c, k: samples.newest(c), ("newest_sample_pkey",)),
     "write_sample": (
-        lambda c, k: c.connection.fetch(
+        lambda c, k: c.fetch(
             *("write_sample", datetime.now(UTC), timedelta(0), "{}"),
             '{"events_written": 1, "commands_written": 1, "events_waiting": 0, "events_paused": 0,'
             ' "events_kept": 0, "events_failed": 0, "events_running": 0, "commands_waiting": 0,'

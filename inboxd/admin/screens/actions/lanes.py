@@ -49,8 +49,8 @@ def _page(about: QueryParams) -> str:
 
 
 async def _paused(visit: ActionVisit, kind: str, name: str) -> Control | None:
-    found = await controls.read(visit.session)
-    return next((row for row in found if (row["kind"], row["name"]) == (kind, name)), None)
+    found = await controls.read(visit.session, [name])
+    return next((row for row in found if row["kind"] == kind), None)
 
 
 async def _check_known(visit: ActionVisit, kind: Kind, name: str) -> None:

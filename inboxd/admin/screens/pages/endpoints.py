@@ -55,7 +55,7 @@ async def _one(visit: PageVisit) -> ScreenPage:
         "full": len(rows) == limit,
         "queue": QUEUE + name,
         "lanes": [lane for lane in found["lanes"] if lane.get("queue") == QUEUE + name],
-        "paused_as": paused_as(found, "queue", QUEUE + name),
+        "paused_as": await paused_as(visit, "queue", QUEUE + name),
         "statuses": list(Status),
         "command": command_of(
             f"inboxd endpoints deliveries {shlex.quote(name)}", visit.query, ("status",)

@@ -8,9 +8,10 @@ from typing import Any, Literal, cast
 
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, top_of
+from inboxd.admin.screens.lately import lane_trends
 from inboxd.admin.screens.pages.chart_rows import DEAD, DONE, FAILED, WAITING, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
-from inboxd.admin.screens.pages.paging import part_of
+from inboxd.admin.screens.pages.paging import ListPart, part_by_name, part_of
 from inboxd.admin.screens.pages.queries import one_of
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
@@ -19,6 +20,7 @@ from inboxd.admin.screens.whole_inbox import (
     database_now,
     overview,
     paused_as,
+    pauses,
     whole_inbox,
 )
 from inboxd.errors import UnknownName
@@ -29,11 +31,9 @@ from inboxd.operations.lanes import (
     one_queue,
     one_topic,
     queue_list,
-    topic_list,
 )
 from inboxd.operations.rates import Span
-from inboxd.store import chunks, lines, samples
-from inboxd.store.session import Session
+from inboxd.store import chunks, lines, samples, topics
 from inboxd.store.statistics import FigureFilter, Figures, Lately
 
 Place = Literal["queue", "topic"]
@@ -47,32 +47,37 @@ _FRESH_SECONDS = 15.0
 
 async def _queues(visit: PageVisit) -> ScreenPage:
     document = await queue_list(visit.session, visit.settings, await counted(visit))
-    return await _list(visit, "queue", document)
+    part = part_of(document["queues"], lambda row: row["queue"], visit.query)
+    return await _list(visit, "queue", part, document["counted_to"])
 
 
 async def _topics(visit: PageVisit) -> ScreenPage:
-    document = await topic_list(visit.session, await counted(visit))
-    return await _list(visit, "topic", document)
+    there = await counted(visit)
+    read = partial(topics.listed, visit.session, there.of("topic"), there.lines)
+    part = await part_by_name(read, visit.query, name="topic")
+    return await _list(visit, "topic", part, there.to)
 
 
-async def _list(visit: PageVisit, place: Place, document: dict[str, Any]) -> ScreenPage:
+async def _list(visit: PageVisit, place: Place, part: ListPart, counted_to: int) -> ScreenPage:
     name = f"{place}s"
-    part = part_of(document[name], lambda row: row[place], visit.query)
     now, found = await database_now(visit), await overview(visit)
     hour = await rates.done(
         visit.session, "hour", now, of=FigureFilter(kind=_KINDS[place]), apart=("lane",)
     )
     told = {each.lane: rates.told(each, "hour", now) for each in hour}
     nothing = rates.told(rates.summed([]), "hour", now)
-    trends = await _trends(visit.session, _KINDS[place], now)
+    minutes = rates.steps("hour", now)
+    taken = [row["at"] for row in await _samples(visit, minutes) or ()]
+    trends = await lane_trends(visit.session, minutes, taken, _one_place)
     shown = {
         "part": part,
         "sample": found["sample"],
         "rates": {row[place]: told.get(row[place], nothing) for row in part.rows},
-        "trends": {row[place]: trends.get(row[place], []) for row in part.rows},
-        "paused": {row["name"] for row in found["paused"] if row["kind"] == place},
+        "trends": {row[place]: trends.of(_KINDS[place], row[place]) for row in part.rows},
+        "paused": await pauses(visit, place, {row[place] for row in part.rows}),
     }
-    return ScreenPage(f"{name}.html", {**document, name: part.rows} | _next(part.after), shown)
+    document = {"counted_to": counted_to, name: part.rows} | _next(part.after)
+    return ScreenPage(f"{name}.html", document, shown)
 
 
 def _next(after: str | None) -> dict[str, str]:
@@ -169,7 +174,7 @@ async def _shown(visit: PageVisit, place: Place, done: LaneDone) -> dict[str, An
         "type_titles": await titles_of(
             visit, _KINDS[place], {*by_type, *(lane["type"] for lane in waiting)}
         ),
-        "paused_as": paused_as(found, place, name),
+        "paused_as": await paused_as(visit, place, name),
         "stopped": [row for row in found["breakers"] if f"{place} {name}" in row["uses"]],
     }
 
@@ -189,14 +194,12 @@ async def _backlog(
     visit: PageVisit, lane: tuple[str, str, str | None], steps: Sequence[datetime]
 ) -> list[Curve]:
     """A step without a sample has no number."""
-    step = steps[1] - steps[0]
-    within = (steps[0], steps[-1] + step, len(steps))
-    read = partial(samples.series, visit.session, *within)
-    taken = await visit.shared.get(visit.session, ("samples", *within), _FRESH_SECONDS, read)
+    taken = await _samples(visit, steps)
     nothing = [{"at": row["at"], "waiting": 0, "failed": 0} for row in taken or ()]
+    step = steps[1] - steps[0]
     waiting: list[float | None] = [None] * len(steps)
     failed: list[float | None] = [None] * len(steps)
-    for row in (*nothing, *await samples.lane_series(visit.session, lane, *within)):
+    for row in (*nothing, *await samples.lane_series(visit.session, lane, *_within(steps))):
         place = (row["at"] - steps[0]) // step
         if 0 <= place < len(steps):
             waiting[place] = row["waiting"]
@@ -207,18 +210,19 @@ async def _backlog(
     ]
 
 
-async def _trends(session: Session, kind: str, now: datetime) -> dict[str, list[int]]:
-    minutes = rates.steps("hour", now)
-    found: dict[str, list[int]] = {}
-    for row in await samples.lanes_series(session, minutes[0]):
-        if row["kind"] != kind:
-            continue
-        trend = found.setdefault(row["place"], [0] * len(minutes))
-        for minute, waiting in enumerate(row["waiting"]):
-            place = (row["hour"] - minutes[0]) // (minutes[1] - minutes[0]) + minute
-            if 0 <= place < len(minutes):
-                trend[place] += waiting or 0
-    return found
+async def _samples(visit: PageVisit, steps: Sequence[datetime]) -> list[dict[str, Any]] | None:
+    """None: they could not be read."""
+    read = partial(samples.series, visit.session, *_within(steps))
+    key = ("samples", *_within(steps))
+    return await visit.shared.get(visit.session, key, _FRESH_SECONDS, read)
+
+
+def _within(steps: Sequence[datetime]) -> tuple[datetime, datetime, int]:
+    return steps[0], steps[-1] + (steps[1] - steps[0]), len(steps)
+
+
+def _one_place(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["kind"], row["place"]
 
 
 SCREENS = (

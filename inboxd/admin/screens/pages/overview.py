@@ -100,7 +100,7 @@ def _lanes(found: dict[str, Any], hour: Hour) -> list[dict[str, Any]]:
     for lane in found["lanes"]:
         place = lane["topic"] if lane["kind"] == "event" else lane["queue"]
         type_ = "" if lane["type"] == LINES else lane["type"]
-        trend = hour.lanes.get((lane["kind"], place, type_), [])
+        trend = hour.lanes.of(lane["kind"], place, type_)
         kept = lane.get("kept", False)
         lanes.append({**lane, "place": place, "in_lines": not type_, "trend": trend, "kept": kept})
     return sorted(lanes, key=lambda lane: (-lane["failed"], -lane["pending"], lane["type"]))

@@ -50,21 +50,21 @@ async def part_by_name(
     read: ReadNames,
     query: QueryParams,
     matches: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+    *,
+    name: str = "name",
 ) -> ListPart:
-    """Read `LOOKED` rows; the next page goes on after the last of them. Raises UsageError."""
+    """Read `LOOKED` rows; the next page goes on after the last of them. Raises UsageError.
+
+    name: the key of each row that has its name.
+    """
     after = query.get("after")
     first = rows = await read(rows=LOOKED + 1)
-    if after and all(row["name"] != after for row in first[: LOOKED - 1]):
+    if after and all(row[name] != after for row in first[: LOOKED - 1]):
         rows = await read(after=after, rows=LOOKED + 1)
     begin, part = (
-        part_of([dict(row) for row in each[:LOOKED] if matches(row)], _name, query)
+        part_of([dict(row) for row in each[:LOOKED] if matches(row)], lambda row: row[name], query)
         for each in (first, rows)
     )
-    go_on = rows[LOOKED - 1]["name"] if len(rows) > LOOKED else None
+    go_on = rows[LOOKED - 1][name] if len(rows) > LOOKED else None
     looked = len(rows[:LOOKED])
     return ListPart(part.rows, part.after or go_on, begin.whole, len(first) > LOOKED, looked)
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    name: str = row["name"]
-    return name

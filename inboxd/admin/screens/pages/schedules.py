@@ -4,14 +4,13 @@ from functools import partial
 
 from inboxd.admin.screens.pages.paging import part_by_name
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
-from inboxd.admin.screens.whole_inbox import overview, whole_inbox
+from inboxd.admin.screens.whole_inbox import pauses, whole_inbox
 from inboxd.store import schedules
 
 
 async def _schedules(visit: PageVisit) -> ScreenPage:
     part = await part_by_name(partial(schedules.listed, visit.session), visit.query)
-    found = await overview(visit)
-    paused = {row["name"]: row for row in found["paused"] if row["kind"] == "schedule"}
+    paused = await pauses(visit, "schedule", {row["name"] for row in part.rows})
     told = {} if part.after is None else {"next": part.after}
     return ScreenPage(
         "schedules.html", {"schedules": part.rows, **told}, {"part": part, "held": paused}

@@ -3,12 +3,13 @@
 Known limit: of other hosts' spools, the page shows their receivers' last reports.
 """
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
 from inboxd.admin.screens.pages.paging import part_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
-from inboxd.admin.screens.whole_inbox import overview, whole_inbox
+from inboxd.admin.screens.whole_inbox import overview, pauses, whole_inbox
 from inboxd.operations.messages import has_positions, streams, streams_read
 from inboxd.store import receipts, receivers
 
@@ -20,9 +21,12 @@ async def _sources(visit: PageVisit) -> ScreenPage:
     found = await overview(visit)
     receiving = await _receivers(visit)
     told = await streams(visit.session)
-    held = await receipts.held(visit.session)
-    paused = {row["name"]: row for row in found["paused"] if row["kind"] == "source"}
-    webhooks = _webhooks(visit, receiving, {row["source"]: dict(row) for row in held}, paused)
+    held = {row["source"]: dict(row) for row in await receipts.held(visit.session)}
+    names = {*visit.settings.inbound.webhooks, *held, *(n for r in receiving for n in r["sources"])}
+    stopped = {row["name"] for row in found["paused"] if row["kind"] == "source"}
+    names |= stopped - visit.settings.inbound.messages.keys()
+    paused = await pauses(visit, "source", names)
+    webhooks = _webhooks(names, receiving, held, paused)
     part = part_of(webhooks, lambda row: row["source"], visit.query)
     messages = streams_read(told["streams"], told["readers"])
     streamed = part_of(messages, lambda row: f"{row['source']} {row['stream'] or ''}", visit.query)
@@ -39,13 +43,11 @@ async def _sources(visit: PageVisit) -> ScreenPage:
 
 
 def _webhooks(
-    visit: PageVisit,
+    names: Collection[str],
     receiving: list[dict[str, Any]],
     held: dict[str, dict[str, Any]],
-    paused: dict[str, dict[str, Any]],
+    paused: Collection[str],
 ) -> list[dict[str, Any]]:
-    names = {*visit.settings.inbound.webhooks, *held, *(n for r in receiving for n in r["sources"])}
-    names |= paused.keys() - visit.settings.inbound.messages.keys()
     return [
         {
             "source": name,

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from inboxd.admin.screens.pages.paging import part_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
-from inboxd.admin.screens.whole_inbox import database_now, overview, paused_as, whole_inbox
+from inboxd.admin.screens.whole_inbox import database_now, overview, paused_as, pauses, whole_inbox
 from inboxd.errors import NotFound
 from inboxd.model.wording import LINES, title_from
 from inboxd.operations.types import RowKind, one_type, type_list
@@ -34,7 +34,7 @@ async def _types(visit: PageVisit) -> ScreenPage:
         "day": day,
         "counted_to": found["counted_to"],
         "failed_counted_to": found["sample"]["failed_counted_to"],
-        "paused": {row["name"] for row in found["paused"] if row["kind"] == "type"},
+        "paused": await pauses(visit, "type", {row["type"] for row in part.rows}),
     }
     told = {} if part.after is None else {"next": part.after}
     return ScreenPage("types.html", {"types": part.rows, **told}, shown)
@@ -60,7 +60,7 @@ async def _type(visit: PageVisit) -> ScreenPage:
         "lanes": lanes,
         "counted_to": found["counted_to"],
         "failed_counted_to": found["sample"]["failed_counted_to"],
-        "paused_as": paused_as(found, "type", type_),
+        "paused_as": await paused_as(visit, "type", type_),
         "stopped": [row for row in found["breakers"] if f"{kind} {type_}" in row["uses"]],
     }
     return ScreenPage("type.html", document, shown)

@@ -21,6 +21,8 @@ def test_an_unknown_value_is_a_gap() -> None:
     drawn = plot("", [Curve("", "good", [1, 2, None, 3, 4])], ["a"] * 5)
     (path,) = re.findall(r'class="line good" d="([^"]*)"', drawn)
     assert path.count("M") == 2
+    (path,) = re.findall(r'class="line busy" d="([^"]*)"', spark("", [1, 2, None, 3, 4]))
+    assert path.count("M") == 2
 
 
 def test_a_chart_without_values_draws_nothing() -> None:

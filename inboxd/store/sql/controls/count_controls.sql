@@ -1,0 +1,5 @@
+-- Count the pauses.
+-- parameters: none
+-- returns: count
+-- locks: nothing
+SELECT count(*) FROM {schema}.controls
