@@ -245,6 +245,7 @@ async def test_a_trend_has_gaps_and_says_so(
         " array_fill(null::integer, array[extract(minute from at)::integer]) none,"
         " (values ('command', 'email', 'mail'), ('event', 'orders', 'paid')) v(kind, lane, type)"
     )
+    page = ""
     for path in ("/queues", "/topics", "/"):
         page = (await screens.get(path)).text
         trends = _TREND.findall(page)
