@@ -35,9 +35,7 @@ def _set(there: str, gone: str) -> tuple[Step, Step]:
 
 
 def _run(there: str, gone: str) -> tuple[Step, Step]:
-    return (lambda w: w.session.connection.execute(there)), (
-        lambda w: w.session.connection.execute(gone)
-    )
+    return (lambda w: w.connection.execute(there)), (lambda w: w.connection.execute(gone))
 
 
 def _paused(kind: str, name: str, said: str | None = None) -> Condition:
