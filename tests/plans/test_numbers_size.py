@@ -51,11 +51,19 @@ class Large:
 
     async def blocks(self, look: Awaitable[object]) -> int:
         """The number of blocks that the query reads."""
+        await eventually(self._is_alone)
         await self.session.connection.execute("select pg_stat_force_next_flush()")
         before = await self.observer.fetchval(PAGES)
         await look
         await self.session.connection.execute("select pg_stat_force_next_flush()")
         return int(await self.observer.fetchval(PAGES)) - int(before)
+
+    async def _is_alone(self) -> bool:
+        """A session that has ended counts the blocks that it read until it is gone."""
+        sessions: int = await self.observer.fetchval(
+            "select count(*) from pg_stat_activity where datname = current_database()"
+        )
+        return sessions == 2  # the observer, and the session that is measured
 
 
 async def _leads() -> bool:
