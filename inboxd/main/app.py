@@ -13,7 +13,6 @@ import typer
 from typer.main import get_command
 
 from inboxd.cli import (
-    admin,
     batches,
     breakers,
     bulk_actions,
@@ -33,8 +32,6 @@ from inboxd.cli.audit import audit
 from inboxd.cli.chart import chart
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
-from inboxd.cli.declare import declare
-from inboxd.cli.dev import dev
 from inboxd.cli.doctor import doctor
 from inboxd.cli.erase import erase
 from inboxd.cli.exits import Exit, exit_code
@@ -47,7 +44,6 @@ from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
 from inboxd.cli.rehearse import rehearse
 from inboxd.cli.rows import row_commands
-from inboxd.cli.running import receive, run
 from inboxd.cli.schema import migrate
 from inboxd.cli.statement import statement
 from inboxd.cli.status import status, workers
@@ -55,6 +51,10 @@ from inboxd.cli.tail import tail
 from inboxd.cli.trace import trace
 from inboxd.cli.uninstall import uninstall
 from inboxd.errors import InboxdError
+from inboxd.main import admin
+from inboxd.main.declare import declare
+from inboxd.main.dev import dev
+from inboxd.main.running import receive, run
 
 app = CommandGroup(
     name="inboxd",

@@ -9,8 +9,8 @@ import pytest
 import typer.main
 
 from inboxd import errors
-from inboxd.cli.app import app
 from inboxd.cli.exits import Exit, exit_code
+from inboxd.main.app import app
 from tests.cli.conftest import Cli
 from tests.support.waiting import patient
 
@@ -41,7 +41,7 @@ def test_help_and_completion_import_no_slow_module() -> None:
     """Check the names of slow modules, because times on a busy machine prove nothing."""
     probe = (
         "import sys; sys.argv = ['inboxd', '--help']\n"
-        "from inboxd.cli import main\n"
+        "from inboxd.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {'pydantic', 'asyncpg', 'anyio', 'asyncio', 'uvloop', 'starlette', 'watchfiles'}\n"

@@ -6,10 +6,10 @@ import sys
 import typer
 
 from inboxd.cli.dev_place import join, require
-from inboxd.cli.first_process import be_a_child
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Config, examples
 from inboxd.errors import UsageError
+from inboxd.main.first_process import be_a_child
 
 app = CommandGroup()
 

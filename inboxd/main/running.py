@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from inboxd.cli.dev_place import join, require
-from inboxd.cli.first_process import be_a_child
 from inboxd.cli.options import Config
 from inboxd.errors import SettingsError
+from inboxd.main.first_process import be_a_child
 
 Processes = Annotated[
     int | None,

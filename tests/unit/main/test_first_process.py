@@ -11,13 +11,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from inboxd.cli import first_process
+from inboxd.main import first_process
 from tests.support.waiting import eventually, patient
 
 # A process that gets orphans as process 1 does, and its child, which runs the rest.
 _PROGRAM = """
 import ctypes, os, signal, subprocess, sys, time
-from inboxd.cli.first_process import lead
+from inboxd.main.first_process import lead
 
 PR_SET_CHILD_SUBREAPER = 36
 assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1) == 0
@@ -39,7 +39,7 @@ sys.exit(7)
 # A signal comes after the child has been waited for, and before this process has ended.
 _LATE_SIGNAL = """
 import os, signal
-from inboxd.cli import first_process
+from inboxd.main import first_process
 
 leave = os._exit
 

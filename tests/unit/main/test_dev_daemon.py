@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
-from inboxd.cli import dev
-from inboxd.cli.dev_daemon import port_of_its_own
-from inboxd.cli.plugin_files import Installed
 from inboxd.embedded import Server
+from inboxd.main import dev
+from inboxd.main.dev_daemon import port_of_its_own
+from inboxd.main.plugin_files import Installed
 from inboxd.settings import load
 
 HOST = "127.0.0.1"
@@ -59,8 +59,8 @@ def test_stop_signal_during_the_start_stops_the_daemon(
         def stop(self, _drain: float) -> None:
             done.append("stopped")
 
-    monkeypatch.setattr("inboxd.cli.dev_daemon.Daemon", Daemon)
-    monkeypatch.setattr("inboxd.cli.plugin_files.look_up", lambda _: Installed((), ()))
+    monkeypatch.setattr("inboxd.main.dev_daemon.Daemon", Daemon)
+    monkeypatch.setattr("inboxd.main.plugin_files.look_up", lambda _: Installed((), ()))
     settings = load(None, {"INBOXD_HTTP__PORT": "0"})
     server = cast("Server", SimpleNamespace(dsn=lambda: "postgresql://h/d", home=Path("home")))
     before = {each: signal.getsignal(each) for each in dev._STOP_SIGNALS}

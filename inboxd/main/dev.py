@@ -20,9 +20,9 @@ from inboxd.cli.options import Config, load_settings
 from inboxd.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
-    from inboxd.cli.dev_daemon import Daemon
-    from inboxd.cli.plugin_files import Installed
     from inboxd.embedded import Server
+    from inboxd.main.dev_daemon import Daemon
+    from inboxd.main.plugin_files import Installed
     from inboxd.settings import Settings
 
 # Outside the range of outgoing connections, and not PostgreSQL's own port, which may be taken.
@@ -59,8 +59,8 @@ def dev(
         return
     import anyio
 
-    from inboxd.cli.dev_daemon import port_of_its_own
     from inboxd.embedded import Server
+    from inboxd.main.dev_daemon import port_of_its_own
     from inboxd.store.migrations import migrate
 
     _require_watchfiles()
@@ -135,7 +135,7 @@ def _say(text: str, *, err: bool = False) -> None:
 
 class _Dev:
     def __init__(self, server: "Server", config: Path | None, settings: "Settings") -> None:
-        from inboxd.cli.plugin_files import look_up
+        from inboxd.main.plugin_files import look_up
 
         self._server = server
         self._config = config
@@ -146,7 +146,7 @@ class _Dev:
         self._shown: dict[str, str] = {}
 
     def serve(self) -> None:
-        from inboxd.cli.dev_daemon import Daemon, migrate_plugins
+        from inboxd.main.dev_daemon import Daemon, migrate_plugins
 
         arguments = ["-c", str(self._config)] if self._config else []
         changes = self._watch()
@@ -178,7 +178,7 @@ class _Dev:
             self._settings = load_settings(self._config)
 
     def _environ(self) -> Mapping[str, str]:
-        from inboxd.cli.dev_daemon import port_of_its_own
+        from inboxd.main.dev_daemon import port_of_its_own
 
         http = self._settings.http
         variables = {}
