@@ -49,8 +49,8 @@ from inboxd.cli.statement import statement
 from inboxd.cli.status import status, workers
 from inboxd.cli.tail import tail
 from inboxd.cli.trace import trace
-from inboxd.cli.uninstall import uninstall
 from inboxd.errors import InboxdError
+from inboxd.features import FEATURES, CliCommand
 from inboxd.main import admin
 from inboxd.main.declare import declare
 from inboxd.main.dev import dev
@@ -100,7 +100,6 @@ app.command(epilog=examples("inboxd run -c config.toml"))(run)
 app.command(epilog=examples("inboxd receive -c config.toml"))(receive)
 app.add_typer(admin.app, name="admin")
 app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
-app.command(epilog=examples("inboxd uninstall --dry-run", "inboxd uninstall --yes"))(uninstall)
 app.command(epilog=examples("inboxd declare --dry-run", "inboxd declare --wait 5m --json"))(declare)
 app.command(epilog=examples("inboxd check -c config.toml", "inboxd check --json"))(check)
 app.command(epilog=examples("inboxd doctor", "inboxd doctor --fail-on critical --json"))(doctor)
@@ -177,6 +176,18 @@ app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(wo
 app.command(epilog=examples("inboxd man | man -l -", "inboxd man > inboxd.1"))(man)
 app.command(epilog=examples("inboxd new shop", "inboxd new order-mails --folder mails"))(new)
 app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))(dev)
+
+
+def _add(command: CliCommand) -> None:
+    app.command(epilog=examples(*command.examples))(command.run)
+    added = app.registered_commands.pop()
+    names = [each.callback and each.callback.__name__ for each in app.registered_commands]
+    app.registered_commands.insert(names.index(command.before), added)
+
+
+for _feature in FEATURES:
+    for _each in _feature.commands:
+        _add(_each)
 
 
 @cache

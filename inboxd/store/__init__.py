@@ -1,4 +1,4 @@
-"""The only package that imports asyncpg and holds SQL: one module per table family.
+"""Home of asyncpg and of SQL: one module per table family.
 
 Each statement has a file of its own below `sql/`. Modules by subject:
 - Events: `events`, `lines`, `chunks`, `intakes`. Commands: `commands`, `limits`, `key_rates`,
@@ -13,6 +13,6 @@ Each statement has a file of its own below `sql/`. Modules by subject:
   `payloads`, `operations`, `bulk_actions`, `producing`, `imports`, `erase`, `rights`,
   `operator_sessions`, `rehearsal`.
 - The server: `connections`, `session`, `pools`, `outage`, `statements`, `columns`, `arrays`,
-  `files`. The schema: `migrations`, `catalogue`, `uninstall`, `row_security`.
+  `files`. The schema: `migrations`, `catalogue`, `row_security`.
 - Plugins: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.
 """

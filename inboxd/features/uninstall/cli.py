@@ -12,7 +12,7 @@ from inboxd.errors import UsageError
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.operations.uninstall import UninstallPlan
+    from inboxd.features.uninstall.operations import UninstallPlan
 
 _MOST_TABLES = 8  # shown, the largest ones
 
@@ -40,21 +40,23 @@ def uninstall(
     The command refuses while workers live, unless --force is given, and while other objects depend
     on the schema. Run it as the schema's owner. This cannot be undone.
     """
-    from inboxd.operations import uninstall as operation
+    from inboxd.features.uninstall import operations
 
     lease = given.settings.worker.lease
     asks = may_ask(yes=yes, json=given.json)
     if not (yes or dry_run or asks):
         raise UsageError("this cannot be undone: give --yes, or --dry-run for a preview.")
-    found = given.ask(lambda session: operation.survey(session, lease), patient=True)
+    found = given.ask(lambda session: operations.survey(session, lease), patient=True)
     if dry_run or asks or not found:
         given.print(_document(found, "would_drop"), _parts(found))
     if dry_run or not found:
         return
-    operation.refuse(found, force=force)
+    operations.refuse(found, force=force)
     if asks:
         typer.confirm("Uninstall inboxd now? This cannot be undone.", abort=True)
-    done = given.ask(lambda session: operation.uninstall(session, lease, force=force), patient=True)
+    done = given.ask(
+        lambda session: operations.uninstall(session, lease, force=force), patient=True
+    )
     given.tell(_document(done, "dropped"), *_result(done))
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from inboxd.errors import Conflict
+from inboxd.features.uninstall import store
+from inboxd.features.uninstall.store import Contents, DatabaseRole
 from inboxd.model.wording import plural, span
 from inboxd.store import listing, plugin_migrations
-from inboxd.store import uninstall as store
 from inboxd.store.session import Session
-from inboxd.store.uninstall import Contents, DatabaseRole
 
 _SHOWN = 5
 _MOST_WORKERS = 1000

@@ -1,0 +1,13 @@
+"""The features of the product, each in a folder of its own: to leave one out, delete its lines.
+
+The core knows them by `FEATURES` only (ADR 44).
+"""
+
+from inboxd.features import (
+    uninstall,
+)
+from inboxd.features.feature import CliCommand, Feature
+
+FEATURES: tuple[Feature, ...] = (uninstall.FEATURE,)
+
+__all__ = ["FEATURES", "CliCommand", "Feature"]
