@@ -4,10 +4,14 @@ The core knows them by `FEATURES` only (ADR 44).
 """
 
 from inboxd.features import (
+    rehearsal,
     uninstall,
 )
 from inboxd.features.feature import CliCommand, Feature
 
-FEATURES: tuple[Feature, ...] = (uninstall.FEATURE,)
+FEATURES: tuple[Feature, ...] = (
+    uninstall.FEATURE,
+    rehearsal.FEATURE,
+)
 
 __all__ = ["FEATURES", "CliCommand", "Feature"]

@@ -42,7 +42,6 @@ from inboxd.cli.notices import notices
 from inboxd.cli.options import examples
 from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
-from inboxd.cli.rehearse import rehearse
 from inboxd.cli.rows import row_commands
 from inboxd.cli.schema import migrate
 from inboxd.cli.statement import statement
@@ -169,9 +168,6 @@ app.command(epilog=examples("inboxd tail", "inboxd tail commands --type mail.sen
 app.command(
     epilog=examples("inboxd trace command 4711", "inboxd trace batch 3 --mermaid > story.mmd")
 )(trace)
-app.command(
-    epilog=examples("inboxd rehearse command 4711", "inboxd rehearse event 915 --debugger")
-)(rehearse)
 app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(workers)
 app.command(epilog=examples("inboxd man | man -l -", "inboxd man > inboxd.1"))(man)
 app.command(epilog=examples("inboxd new shop", "inboxd new order-mails --folder mails"))(new)

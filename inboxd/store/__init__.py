@@ -11,7 +11,7 @@ Each statement has a file of its own below `sql/`. Modules by subject:
   `notices`, `markers`. Growth: `partitions`, `retention`, `copying`, `purging`.
 - Operators: `finding`, `listing`, `queues`, `batch_listing`, `story`, `diagnosis`, `waiting`,
   `payloads`, `operations`, `bulk_actions`, `producing`, `imports`, `erase`, `rights`,
-  `operator_sessions`, `rehearsal`.
+  `operator_sessions`.
 - The server: `connections`, `session`, `pools`, `outage`, `statements`, `columns`, `arrays`,
   `files`. The schema: `migrations`, `catalogue`, `row_security`.
 - Plugins: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.

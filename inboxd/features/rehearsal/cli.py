@@ -28,10 +28,11 @@ from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
     from inboxd.api.records import Handler
+    from inboxd.features.rehearsal.rehearsal import RehearsalTerms
+    from inboxd.features.rehearsal.report import Rehearsal
+    from inboxd.features.rehearsal.store import RehearsedRow
     from inboxd.registry.registry import Registry
-    from inboxd.rehearsal import Rehearsal, RehearsalTerms
     from inboxd.settings import Settings
-    from inboxd.store.rehearsal import RehearsedRow
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # How long a transaction may be idle under a debugger.
@@ -79,7 +80,7 @@ class Rehearsing(Looking):
     ] = False
 
     def terms(self, settings: "Settings") -> "RehearsalTerms":
-        from inboxd.rehearsal import RehearsalTerms
+        from inboxd.features.rehearsal.rehearsal import RehearsalTerms
 
         usual = settings.database.idle_in_transaction_timeout
         idle = _DEBUGGER_IDLE if self.debugger else usual
@@ -98,7 +99,7 @@ def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
     The row does not change in any status; a worker may run it at the same time. Effects outside the
     database are not undone. The exit code is 0 if the row would succeed or be deferred, else 1.
     """
-    from inboxd.rehearsal import handlers_of
+    from inboxd.features.rehearsal.rehearsal import handlers_of
 
     if given.json and given.debugger:
         raise UsageError("give either --json or --debugger: a debugger needs a terminal.")
@@ -146,9 +147,9 @@ def _registry(settings: "Settings") -> "Registry":
 
 
 def _find(given: Rehearsing, kind: Literal["event", "command"], id: Any) -> "RehearsedRow":
-    from inboxd.store import rehearsal
+    from inboxd.features.rehearsal import store
 
-    found = given.ask(lambda session: rehearsal.find(session, kind, id))
+    found = given.ask(lambda session: store.find(session, kind, id))
     if found is None:
         raise NotFound(f"there is no {kind} {id}: look the id up with `inboxd {kind}s list`")
     return found
@@ -176,7 +177,7 @@ def _run(
 ) -> "Rehearsal":
     import anyio
 
-    from inboxd.rehearsal import rehearse as do
+    from inboxd.features.rehearsal.rehearsal import rehearse as do
 
     async def main() -> "Rehearsal | None":
         with anyio.CancelScope() as scope:

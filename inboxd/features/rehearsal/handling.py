@@ -45,16 +45,16 @@ from inboxd.events.chunks.run import ChunkRun
 from inboxd.events.chunks.written import WrittenChunks
 from inboxd.events.page_run import PageRun
 from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
+from inboxd.features.rehearsal.report import EventEnd
+from inboxd.features.rehearsal.store import RehearsedRow
 from inboxd.model.outcome import Deferred, Outcome, Succeeded, Unsuccessful
 from inboxd.registry.plugins import default_policy
 from inboxd.registry.registry import Registry
-from inboxd.rehearsal.report import EventEnd
 from inboxd.settings import Settings
 from inboxd.store import chunks as stored
 from inboxd.store.batches import Planned
 from inboxd.store.handler_connection import NOT_LEFT, PageSavepoint
 from inboxd.store.pools import Pool
-from inboxd.store.rehearsal import RehearsedRow
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.session import Session
 from inboxd.store.settlements import Parent, Requeue

@@ -23,18 +23,18 @@ from inboxd.api.resources import Dependent, taken
 from inboxd.engine.outcomes import name
 from inboxd.engine.resources import opened
 from inboxd.errors import NoHandler
+from inboxd.features.rehearsal import store
+from inboxd.features.rehearsal.handling import RunResult, Stage
+from inboxd.features.rehearsal.report import NOT_WRITTEN, LogLine, MadeBatch, Rehearsal, SentRow
+from inboxd.features.rehearsal.store import RehearsedRow, TableWrites, WrittenRow
 from inboxd.model.outcome import Dead, Deferred, Outcome, Retrying, Succeeded
 from inboxd.model.spelling import did_you_mean
 from inboxd.model.wording import span
 from inboxd.registry.registry import Registry
-from inboxd.rehearsal.handling import RunResult, Stage
-from inboxd.rehearsal.report import NOT_WRITTEN, LogLine, MadeBatch, Rehearsal, SentRow
 from inboxd.settings import Database, Settings
-from inboxd.store import rehearsal as store
 from inboxd.store.batches import Planned
 from inboxd.store.connections import OWN_PLANS, explained
 from inboxd.store.pools import open_pool
-from inboxd.store.rehearsal import RehearsedRow, TableWrites, WrittenRow
 from inboxd.store.session import Session
 from inboxd.telemetry.logs import collected
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from inboxd.api.progress import Progress
-from inboxd.store.rehearsal import Kind, TableWrites
+from inboxd.features.rehearsal.store import Kind, TableWrites
 from inboxd.telemetry import tally
 
 # The status of a sent row that a settlement would not write.
