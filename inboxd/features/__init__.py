@@ -4,6 +4,7 @@ The core knows them by `FEATURES` only (ADR 44).
 """
 
 from inboxd.features import (
+    producing,
     rehearsal,
     uninstall,
 )
@@ -12,6 +13,7 @@ from inboxd.features.feature import CliCommand, Feature
 FEATURES: tuple[Feature, ...] = (
     uninstall.FEATURE,
     rehearsal.FEATURE,
+    producing.FEATURE,
 )
 
 __all__ = ["FEATURES", "CliCommand", "Feature"]

@@ -41,7 +41,6 @@ from inboxd.cli.new import new
 from inboxd.cli.notices import notices
 from inboxd.cli.options import examples
 from inboxd.cli.output import show
-from inboxd.cli.produce import emit, send
 from inboxd.cli.rows import row_commands
 from inboxd.cli.schema import migrate
 from inboxd.cli.statement import statement
@@ -102,15 +101,6 @@ app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate
 app.command(epilog=examples("inboxd declare --dry-run", "inboxd declare --wait 5m --json"))(declare)
 app.command(epilog=examples("inboxd check -c config.toml", "inboxd check --json"))(check)
 app.command(epilog=examples("inboxd doctor", "inboxd doctor --fail-on critical --json"))(doctor)
-app.command(
-    epilog=examples(
-        """inboxd emit user.created '{"user_id": 7}' --tenant acme""",
-        "inboxd emit user.created @user.json",
-    )
-)(emit)
-app.command(
-    epilog=examples("""inboxd send email.welcome '{"user_id": 7}' --queue email --delay 10m""")
-)(send)
 app.command(epilog=examples("inboxd status", "inboxd status --watch", "inboxd status --since 7d"))(
     status
 )

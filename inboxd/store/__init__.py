@@ -10,7 +10,7 @@ Each statement has a file of its own below `sql/`. Modules by subject:
 - Numbers: `statistics`, `samples`, `census`, `totals`, `batch_totals`, `daily_statement`,
   `notices`, `markers`. Growth: `partitions`, `retention`, `copying`, `purging`.
 - Operators: `finding`, `listing`, `queues`, `batch_listing`, `story`, `diagnosis`, `waiting`,
-  `payloads`, `operations`, `bulk_actions`, `producing`, `imports`, `erase`, `rights`,
+  `payloads`, `operations`, `bulk_actions`, `producing`, `erase`, `rights`,
   `operator_sessions`.
 - The server: `connections`, `session`, `pools`, `outage`, `statements`, `columns`, `arrays`,
   `files`. The schema: `migrations`, `catalogue`, `row_security`.

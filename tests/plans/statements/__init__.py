@@ -19,7 +19,7 @@ from tests.plans.statements.handlers import HANDLER
 from tests.plans.statements.key_rates import KEY_RATES
 from tests.plans.statements.messages import MESSAGES, STREAMS
 from tests.plans.statements.operators import OPERATOR as _OPERATOR
-from tests.plans.statements.producers import PRODUCER
+from tests.plans.statements.producers import PRODUCER as _PRODUCER
 from tests.plans.statements.receivers import LOOKS, RECEIVER
 from tests.plans.statements.relays import LOOKED, RELAY
 from tests.plans.statements.samples import CHARTS, SAMPLES
@@ -63,5 +63,6 @@ OPERATOR = {
     **SCREENS,
     **_of_features("OPERATOR"),
 }
+PRODUCER = {**_PRODUCER, **_of_features("PRODUCER")}
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

@@ -1,19 +1,18 @@
-"""`inboxd emit`, `inboxd send`: write one row by hand, or the lines of a file (`bulk`)."""
+"""`inboxd emit`, `inboxd send`: write one row by hand, or the lines of a file (`files`)."""
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from inboxd.cli.bulk import FileOptions, write_file
 from inboxd.cli.completion import Completion, declared
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Force, named_in
 from inboxd.cli.output import print_json, show
+from inboxd.cli.payload import read_payload
 from inboxd.errors import NoHandler, PayloadError, UsageError
+from inboxd.features.producing.files import FileOptions, write_file
 from inboxd.model.row_id import read_uuid
 
 if TYPE_CHECKING:
@@ -244,29 +243,6 @@ def _produce(
         return await write(session)
 
     return given.ask(run)
-
-
-def read_payload(given: str) -> str:
-    """Read JSON text. Raises UsageError, which never quotes the payload."""
-    from inboxd.model.json_text import check_json
-
-    if given == "-":
-        text, place = sys.stdin.buffer.read(), "standard input"
-    elif given.startswith("@"):
-        text, place = _read_file(Path(given[1:])), given[1:]
-    else:
-        text, place = given.encode(errors="surrogateescape"), "the payload"
-    try:
-        return check_json(text.decode(), place)
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{place} is not valid UTF-8 at byte {error.start + 1}") from None
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read the payload ({error.strerror})") from error
 
 
 def _confirm(

@@ -30,10 +30,10 @@ from inboxd.errors import Conflict, UsageError
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.cli.json_lines import LineReader, LinesRead
     from inboxd.client.drafts import Kind
+    from inboxd.features.producing.json_lines import LineReader, LinesRead
+    from inboxd.features.producing.store import ImportedFile, WrittenPage
     from inboxd.registry.payload_models import Kind as PayloadKind
-    from inboxd.store.imports import ImportedFile, WrittenPage
     from inboxd.store.session import Session
 
 _PAGE_LINES = 1_000
@@ -112,9 +112,9 @@ def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force:
 
         async def run(session: "Session") -> None:
             from inboxd import operations
-            from inboxd.cli.json_lines import LineJudge, LineReader
+            from inboxd.features.producing.json_lines import LineJudge, LineReader
+            from inboxd.features.producing.store import ImportedFile
             from inboxd.registry.payload_models import models_here
-            from inboxd.store.imports import ImportedFile
 
             also = partial(named_in, given.settings)
             remarks, refusal = None, None
@@ -149,9 +149,9 @@ async def _write_lines(
 ) -> None:
     from anyio.to_thread import run_sync
 
-    from inboxd.store import imports
+    from inboxd.features.producing import store
 
-    after = (await imports.so_far(session, source)).lines
+    after = (await store.so_far(session, source)).lines
     if options.from_line is not None and options.from_line <= after:
         raise Conflict(
             f"lines up to {after} are already written, line {options.from_line} among them: leave "
@@ -165,8 +165,8 @@ async def _write_lines(
     async def write(read: "LinesRead") -> None:
         nonlocal after
         left_out = len(read.broken) if options.skip_broken else 0
-        page = imports.LinePage(after, max(read.to, after), read.lines, left_out, read.last)
-        found = await imports.write(session, source, page, skip=options.skip_broken)
+        page = store.LinePage(after, max(read.to, after), read.lines, left_out, read.last)
+        found = await store.write(session, source, page, skip=options.skip_broken)
         after = page.to if found.to is None else found.to
         mistakes = [*found.refused, *read.broken]
         tally.add(found, after, sorted(mistakes) if options.skip_broken else mistakes[:1])

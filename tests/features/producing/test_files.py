@@ -14,8 +14,8 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
-from inboxd.cli.json_lines import LONGEST
-from inboxd.store import imports
+from inboxd.features.producing import store
+from inboxd.features.producing.json_lines import LONGEST
 from inboxd.store.session import Session
 from tests.cli.conftest import Cli
 from tests.support import Database
@@ -350,14 +350,14 @@ def test_one_of_two_processes_on_a_file_continues(
     cli: Cli, sql: Sql, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page of the other process is rolled back, and its message says so."""
-    found = imports.so_far
+    found = store.so_far
 
-    async def overtaken(session: Session, source: imports.ImportedFile) -> imports.ImportedSoFar:
+    async def overtaken(session: Session, source: store.ImportedFile) -> store.ImportedSoFar:
         before = await found(session, source)
         await session.connection.execute("UPDATE inboxd.imports SET lines = 1000")
         return before
 
-    monkeypatch.setattr(imports, "so_far", overtaken)
+    monkeypatch.setattr(store, "so_far", overtaken)
     result = cli("emit", "--file", file, "--force")
     assert result.code == 1
     assert "another process is importing this file too, and has passed line 0" in result.err
