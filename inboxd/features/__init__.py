@@ -4,6 +4,7 @@ The core knows them by `FEATURES` only (ADR 44).
 """
 
 from inboxd.features import (
+    erasure,
     producing,
     rehearsal,
     uninstall,
@@ -14,6 +15,7 @@ FEATURES: tuple[Feature, ...] = (
     uninstall.FEATURE,
     rehearsal.FEATURE,
     producing.FEATURE,
+    erasure.FEATURE,
 )
 
 __all__ = ["FEATURES", "CliCommand", "Feature"]

@@ -33,7 +33,6 @@ from inboxd.cli.chart import chart
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.doctor import doctor
-from inboxd.cli.erase import erase
 from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.groups import MISTYPED, CommandGroup, in_our_words
 from inboxd.cli.man import man
@@ -137,13 +136,6 @@ app.command(
 )(statement)
 app.command(epilog=examples("inboxd notices", "inboxd notices --all --json"))(notices)
 app.command(epilog=examples("inboxd audit --action replay --since 1d"))(audit)
-app.command(
-    epilog=examples(
-        "inboxd erase --entity-type user --entity-id 42 --dry-run",
-        "inboxd erase --tenant acme --reason 'the contract ended' --yes",
-        "inboxd erase --receipts-matching 'ada@example.com' --dry-run",
-    )
-)(erase)
 app.command(
     epilog=examples(
         "inboxd pause queue email --reason 'the mail server is being moved'",

@@ -13,8 +13,8 @@ from inboxd.errors import UnknownName, UsageError
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
+    from inboxd.features.erasure.matching import ErasedReceipts
     from inboxd.operations.erase import About
-    from inboxd.operations.erase_matching import ErasedReceipts
     from inboxd.store.erase import Subject
     from inboxd.store.session import Session
 
@@ -123,8 +123,8 @@ def _refuse_unasked(given: Erasing) -> None:
 
 
 def _erase_matching(text: str, given: Erasing, *, force: bool) -> None:
+    from inboxd.features.erasure.matching import erase_matching, matching, text_of
     from inboxd.operations import Terms
-    from inboxd.operations.erase_matching import erase_matching, matching, text_of
 
     wanted = text_of(sys.stdin.readline().rstrip("\r\n") if text == "-" else text)
     _refuse_unasked(given)

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from inboxd.errors import Conflict, UsageError
+from inboxd.features.erasure import store
+from inboxd.features.erasure.store import MatchedReceipt
 from inboxd.model.lifecycle import Status
 from inboxd.model.wording import plural
 from inboxd.operations.bulk import Terms
 from inboxd.operations.erase import errors_after, require_rights
 from inboxd.store import census, wakeups
-from inboxd.store import erase as store
 from inboxd.store import operations as actions
-from inboxd.store.erase import MatchedReceipt
+from inboxd.store.erase import erase_bodies
 from inboxd.store.session import Session
 
 _PAGE = 500
@@ -88,7 +89,7 @@ async def _erase(session: Session, page: Sequence[MatchedReceipt], erased: Erase
     for part in settled["parts"]:
         # A census of that day may have counted these rows already, or may see them again.
         await census.begin(session, part, "events_history")
-    await store.erase_bodies(session, [each.id for each in page])
+    await erase_bodies(session, [each.id for each in page])
     await wakeups.notify(session, "events")
     erased.receipts += len(page)
     erased.dead_letters += settled["rows"]
