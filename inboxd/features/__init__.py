@@ -4,6 +4,7 @@ The core knows them by `FEATURES` only (ADR 44).
 """
 
 from inboxd.features import (
+    doctor,
     erasure,
     producing,
     rehearsal,
@@ -13,6 +14,7 @@ from inboxd.features.feature import CliCommand, Feature
 
 FEATURES: tuple[Feature, ...] = (
     uninstall.FEATURE,
+    doctor.FEATURE,
     rehearsal.FEATURE,
     producing.FEATURE,
     erasure.FEATURE,

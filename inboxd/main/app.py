@@ -30,9 +30,7 @@ from inboxd.cli import (
 )
 from inboxd.cli.audit import audit
 from inboxd.cli.chart import chart
-from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
-from inboxd.cli.doctor import doctor
 from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.groups import MISTYPED, CommandGroup, in_our_words
 from inboxd.cli.man import man
@@ -98,8 +96,6 @@ app.command(epilog=examples("inboxd receive -c config.toml"))(receive)
 app.add_typer(admin.app, name="admin")
 app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
 app.command(epilog=examples("inboxd declare --dry-run", "inboxd declare --wait 5m --json"))(declare)
-app.command(epilog=examples("inboxd check -c config.toml", "inboxd check --json"))(check)
-app.command(epilog=examples("inboxd doctor", "inboxd doctor --fail-on critical --json"))(doctor)
 app.command(epilog=examples("inboxd status", "inboxd status --watch", "inboxd status --since 7d"))(
     status
 )

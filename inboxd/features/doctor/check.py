@@ -334,13 +334,13 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
 
 
 def _protection(settings: "Settings") -> Iterator[CheckLine]:
-    from inboxd.cli.check_protection import judge
+    from inboxd.features.doctor.check_protection import judge
 
     yield from map(_line, judge(settings))
 
 
 def _webhooks(settings: "Settings") -> Iterator[CheckLine]:
-    from inboxd.cli.check_webhooks import judge
+    from inboxd.features.doctor.check_webhooks import judge
 
     if settings.inbound.webhooks:
         yield from map(_line, judge(settings))
@@ -348,7 +348,7 @@ def _webhooks(settings: "Settings") -> Iterator[CheckLine]:
 
 def _messages(settings: "Settings") -> Iterator[CheckLine]:
     if settings.inbound.messages:
-        from inboxd.cli.check_messages import judge
+        from inboxd.features.doctor.check_messages import judge
 
         yield from map(_line, judge(settings))
 
@@ -356,7 +356,7 @@ def _messages(settings: "Settings") -> Iterator[CheckLine]:
 async def _brokers(settings: "Settings") -> list[CheckLine]:
     if not settings.brokers:
         return []
-    from inboxd.cli.check_brokers import judge
+    from inboxd.features.doctor.check_brokers import judge
 
     return [_line(finding) for finding in await judge(settings)]
 

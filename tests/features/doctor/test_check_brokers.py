@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inboxd.cli import check_brokers
+from inboxd.features.doctor import check_brokers
 from tests.cli.conftest import Cli
 from tests.support import kafka as mock
 from tests.support.kafka import mock_kafka

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inboxd.cli.check_protection import judge
+from inboxd.features.doctor.check_protection import judge
 from inboxd.settings import Settings, load
 
 
