@@ -117,7 +117,7 @@ QUICK := not long
 # where logs are not configured.
 OLD := -W ignore::DeprecationWarning -W ignore:Remove:UserWarning
 # What stands close to the dependencies: all modules, the driver, the command line, whole daemons.
-CLOSE := tests/unit tests/store/test_statements.py tests/cli/test_app.py tests/cli/test_output.py \
+CLOSE := tests/unit tests/store/test_statements.py tests/main/test_app.py tests/cli/test_output.py \
   tests/daemon/test_process.py tests/daemon/test_executors.py
 
 test-lowest: ## a quick part of the tests, with the oldest dependencies that pyproject.toml allows (TESTS=)
@@ -140,7 +140,7 @@ test-large: $(READY) ## lists, pages, totals and statements on ten million rows 
 	  tests/plans/test_finding_size.py tests/plans/test_pages_size.py)
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
-	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers
+	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/features tests/main tests/producers
 
 # Each Python at hand with the embedded PostgreSQL, the oldest one with every other that is installed.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14

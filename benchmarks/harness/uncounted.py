@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from inboxd.cli import main
 from inboxd.daemon import incarnation
 from inboxd.daemon.maintenance import MaintenanceTask, maintenance_tasks
+from inboxd.main import main
 from inboxd.model.durations import Durations
 from inboxd.telemetry import tally
 

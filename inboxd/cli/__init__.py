@@ -1,10 +1,6 @@
-"""The command line: a module for each group of commands; `app` assembles them.
+"""The command line: a module for each group of commands; `inboxd.main` assembles them.
 
 An error is one clear message on standard error and a documented exit code, with a traceback only
 under `--debug`; `--json` prints data for programs. Commands import their modules when they run,
 which keeps `--help` and shell completion fast; a broken installation is noticed only then.
 """
-
-from inboxd.cli.app import main
-
-__all__ = ["main"]

@@ -128,7 +128,7 @@ def send(
     given: Acting,
 ) -> None:
     """Send one test webhook to one endpoint, regardless of its types."""
-    from inboxd.cli.produce import read_payload
+    from inboxd.cli.payload import read_payload
     from inboxd.operations import send_to_endpoint
 
     sent = given.do(send_to_endpoint, name, type, read_payload(payload))

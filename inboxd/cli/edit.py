@@ -46,7 +46,7 @@ def add_to(app: CommandGroup) -> None:
         given: Previewed,
     ) -> None:
         """Change the payload, time or priority of a waiting command, and show the differences."""
-        from inboxd.cli.produce import read_payload
+        from inboxd.cli.payload import read_payload
         from inboxd.operations import CommandEdit
 
         wanted = CommandEdit(

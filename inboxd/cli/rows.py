@@ -166,7 +166,7 @@ def _add_replay_with(app: CommandGroup) -> None:
     ) -> None:
         """Replay a dead letter with another payload, as a new row; the old row does not change."""
         from inboxd import operations
-        from inboxd.cli.produce import read_payload
+        from inboxd.cli.payload import read_payload
 
         done = given.do(operations.replay_with, read_row_id(id), read_payload(payload))
         old, new = done.ids[0], done.new_ids[0]

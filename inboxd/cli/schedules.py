@@ -114,7 +114,7 @@ class ScheduleFields(Acting):
     description: Annotated[str | None, _text("TEXT", "Purpose, for people.")] = None
 
     def said(self) -> dict[str, object]:
-        from inboxd.cli.produce import read_payload
+        from inboxd.cli.payload import read_payload
 
         payload = None if self.payload is None else read_payload(self.payload)
         given = {"payload": payload, **{name: getattr(self, name) for name in _FIELDS}}

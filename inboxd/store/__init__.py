@@ -1,4 +1,4 @@
-"""The only package that imports asyncpg and holds SQL: one module per table family.
+"""Home of asyncpg and of SQL: one module per table family.
 
 Each statement has a file of its own below `sql/`. Modules by subject:
 - Events: `events`, `lines`, `chunks`, `intakes`. Commands: `commands`, `limits`, `key_rates`,
@@ -10,9 +10,9 @@ Each statement has a file of its own below `sql/`. Modules by subject:
 - Numbers: `statistics`, `samples`, `census`, `totals`, `batch_totals`, `daily_statement`,
   `notices`, `markers`. Growth: `partitions`, `retention`, `copying`, `purging`.
 - Operators: `finding`, `listing`, `queues`, `batch_listing`, `story`, `diagnosis`, `waiting`,
-  `payloads`, `operations`, `bulk_actions`, `producing`, `imports`, `erase`, `rights`,
-  `operator_sessions`, `rehearsal`.
+  `payloads`, `operations`, `bulk_actions`, `producing`, `erase`, `rights`,
+  `operator_sessions`.
 - The server: `connections`, `session`, `pools`, `outage`, `statements`, `columns`, `arrays`,
-  `files`. The schema: `migrations`, `catalogue`, `uninstall`, `row_security`.
+  `files`. The schema: `migrations`, `catalogue`, `row_security`.
 - Plugins: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.
 """

@@ -14,7 +14,6 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 _PAGE = 20_000  # hot rows per statement
-_BODIES = 100  # receipts per statement that reads their bodies
 _STRETCH = 4_096  # table pages of a partition per statement, 32 MB
 
 
@@ -121,36 +120,6 @@ async def held(session: Session, subject: Subject) -> tuple[list[UUID], int]:
 async def erase_held(session: Session, subject: Subject, receipts: Sequence[UUID]) -> None:
     await session.execute("erase_held", *subject.arguments(), receipts)
     await session.execute("erase_receipts", receipts)
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedReceipt:
-    """broken: its events, if these are dead letters with the raw body."""
-
-    id: UUID
-    broken: Sequence[UUID]
-
-
-async def matching(session: Session, text: bytes) -> list[MatchedReceipt]:
-    """Return the receipts whose body contains the text; reads all bodies, in pages."""
-    found: list[MatchedReceipt] = []
-    for statement in ("match_receipts", "match_kept_receipts"):
-        after: UUID | None = None
-        while rows := await session.fetch(statement, text, after, _BODIES):
-            found += [
-                MatchedReceipt(row["receipt_id"], row["broken"]) for row in rows if row["matches"]
-            ]
-            after = rows[-1]["receipt_id"]
-    return found
-
-
-async def held_among(session: Session, receipts: Sequence[UUID]) -> int:
-    return int(await session.fetchval("held_among", receipts))
-
-
-async def erase_broken(session: Session, events: Sequence[UUID], instead: str) -> Row:
-    """Erase these settled events; returns the number of rows, and their partitions."""
-    return await session.one("erase_broken", events, instead)
 
 
 async def erase_bodies(session: Session, receipts: Sequence[UUID]) -> None:

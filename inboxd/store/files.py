@@ -5,8 +5,9 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def sql_folder() -> Path:
-    return _PACKAGE / "store" / "sql"
+def sql_files() -> list[Path]:
+    """The statements of the core, a folder for each subject, and those of each feature."""
+    return [*_PACKAGE.glob("store/sql/*/*.sql"), *_PACKAGE.glob("features/*/sql/*.sql")]
 
 
 def migrations_folder() -> Path:

@@ -1,4 +1,4 @@
-"""The SQL statements: one file each in `sql/`, rendered when they are loaded.
+"""The SQL statements: one file each in `sql/`, or in that of a feature, rendered when loaded.
 
 A statement is found by its file's name, which is unique over all folders. Promises that a name that
 does not exist fails when the store is built, and independence of a session's `search_path`.
@@ -20,7 +20,7 @@ from typing import Literal
 
 from inboxd.errors import UsageError
 from inboxd.store.columns import written_out
-from inboxd.store.files import sql_folder
+from inboxd.store.files import sql_files
 
 # content: payloads, headers, bodies, results, progress, URLs, and errors, which may quote those
 # (also errors of spools and of unreadable messages).
@@ -87,7 +87,7 @@ def _rendered(schema: str, withheld: frozenset[Kept]) -> dict[str, str]:
 @cache
 def _files() -> dict[str, str]:
     texts: dict[str, str] = {}
-    for file in sql_folder().glob("*/*.sql"):
+    for file in sql_files():
         text = _without_header(file.read_text(encoding="utf-8"))
         texts |= _written_for_each(file.stem, text)
     return {name: written_out(text) for name, text in texts.items()}

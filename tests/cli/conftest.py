@@ -15,7 +15,7 @@ import anyio
 import asyncpg
 import pytest
 
-from inboxd.cli import main
+from inboxd.main import main
 from tests.support import Database
 from tests.support.pooler import way_to
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import typer.main
 
-from inboxd.cli.app import app
+from inboxd.main.app import app
 from tests.cli.conftest import Cli
 
 FILE: Final = Path(__file__).with_name("help.txt")

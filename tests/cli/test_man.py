@@ -6,10 +6,10 @@ import subprocess
 
 import typer.main
 
-from inboxd.cli.app import app
 from inboxd.cli.exits import Exit
+from inboxd.main.app import app
 from tests.cli.conftest import Cli
-from tests.cli.test_app import _commands
+from tests.main.test_app import _commands
 
 # Lines of roff that are not text begin with one of these.
 _REQUESTS = {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".nf", ".fi", ".RS", ".RE"}

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 import typer
 
-from inboxd.cli.app import app
+from inboxd.main.app import app
 from tests.cli.conftest import Cli
 from tests.support import Database
 from tests.support.sender import SECRET

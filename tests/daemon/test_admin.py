@@ -11,8 +11,8 @@ import anyio
 import httpx
 import pytest
 
-from inboxd.cli import main
 from inboxd.embedded import Server
+from inboxd.main import main
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, Worker, eventually
 from tests.support.certificates import write_certificate

@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from inboxd.cli import main
+from inboxd.main import main
 from tests.support import StartWorker, Worker, eventually
 from tests.support.databases import Database
 from tests.support.ports import held_port

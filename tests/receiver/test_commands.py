@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from inboxd.cli import main
+from inboxd.main import main
 from tests.support import Database, eventually
 from tests.support.receiver import TOPIC, MakeProvider, Receiver, StartReceiver
 from tests.support.verdicts import safety

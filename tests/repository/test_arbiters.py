@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from inboxd.store.files import sql_files
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _INDEX = re.compile(
@@ -51,7 +53,7 @@ def test_statements_have_no_second_unique_index() -> None:
     indexes: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for name, table, of in _INDEX.findall((ROOT / "inboxd/store/schema.txt").read_text()):
         indexes["{schema}." + table][name] = columns(of)
-    files = [*ROOT.glob("migrations/functions/*.sql"), *ROOT.glob("inboxd/store/sql/*/*.sql")]
+    files = [*ROOT.glob("migrations/functions/*.sql"), *sql_files()]
     met, seen = set(), 0
     for file in files:
         for table, of in named(re.sub(r"{(span|resolution)}", "hours", file.read_text())):

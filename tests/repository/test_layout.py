@@ -16,6 +16,8 @@ MIRRORS = {
     "unit": "",
     "store": "store",
     "cli": "cli",
+    "features": "features",
+    "main": "main",
     "embedded": "embedded",
     "testing": "testing",
 }

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import inboxd
-from inboxd.store.files import migrations_folder
+from inboxd.store.files import migrations_folder, sql_files
 
 PACKAGE = Path(inboxd.__file__).parent
 ROOT = PACKAGE.parent
@@ -54,7 +54,7 @@ def test_no_two_classes_share_a_name() -> None:
 
 def test_each_word_of_the_glossary_exists_in_the_code() -> None:
     there = set(_classes()) | {"HotTable"}  # a type, not a class
-    there |= {file.name for file in (PACKAGE / "store/sql").rglob("*.sql")}
+    there |= {file.name for file in sql_files()}
     there |= {file.stem for file in (migrations_folder() / "functions").glob("*.sql")}
     table = ""
     tables = (PACKAGE / "store/schema.txt").read_text().partition("# constraints")[0]

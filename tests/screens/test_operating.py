@@ -22,8 +22,8 @@ from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.shared import SharedReadings
 from inboxd.admin.screens.snapshot import Snapshot
-from inboxd.cli import main
 from inboxd.errors import InboxdError
+from inboxd.main import main
 from inboxd.operations import Tenants
 from inboxd.settings import Settings
 from inboxd.store.operator_sessions import Looks, open_looks

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inboxd.store.columns import SHARED
-from inboxd.store.files import migrations_folder, sql_folder
+from inboxd.store.files import migrations_folder, sql_files
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session
@@ -59,7 +59,7 @@ def test_function_moves_all_shared_columns(file: Path) -> None:
 
 
 def test_statements_take_shared_columns_from_one_list() -> None:
-    moving = {file.stem: MOVES.search(file.read_text()) for file in sql_folder().rglob("*.sql")}
+    moving = {file.stem: MOVES.search(file.read_text()) for file in sql_files()}
     lists = {name: found[2] for name, found in moving.items() if found}
     assert lists
     assert [name for name, columns in lists.items() if " but " not in columns] == []

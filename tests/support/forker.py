@@ -18,7 +18,7 @@ from typing import NoReturn
 
 # The modules that `inboxd run` and `receive` import, including lazy imports.
 _IMPORTS = (
-    "inboxd.cli.app",
+    "inboxd.main.app",
     "inboxd.daemon.receiver",
     "inboxd.daemon.starting",
     "anyio._backends._asyncio",

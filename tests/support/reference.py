@@ -20,9 +20,9 @@ import typer.main
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from inboxd.cli.app import app
 from inboxd.cli.man import ENDS
 from inboxd.daemon.merge_metrics import FAMILIES
+from inboxd.main.app import app
 from inboxd.settings import Settings
 from inboxd.settings.json_schema import json_schema
 from inboxd.store.files import migrations_folder

@@ -7,6 +7,9 @@ The cases run in transactions that are rolled back, on tables filled by `filling
 on empty ones, to make plans.
 """
 
+from importlib import import_module
+from pathlib import Path
+
 from tests.plans.statements.bulk_actions import OF_ACTIONS, ORDERS
 from tests.plans.statements.case import SQL, Case
 from tests.plans.statements.daemon import DAEMON as _DAEMON
@@ -16,7 +19,7 @@ from tests.plans.statements.handlers import HANDLER
 from tests.plans.statements.key_rates import KEY_RATES
 from tests.plans.statements.messages import MESSAGES, STREAMS
 from tests.plans.statements.operators import OPERATOR as _OPERATOR
-from tests.plans.statements.producers import PRODUCER
+from tests.plans.statements.producers import PRODUCER as _PRODUCER
 from tests.plans.statements.receivers import LOOKS, RECEIVER
 from tests.plans.statements.relays import LOOKED, RELAY
 from tests.plans.statements.samples import CHARTS, SAMPLES
@@ -24,6 +27,14 @@ from tests.plans.statements.screens import SCREENS
 from tests.plans.statements.statistics import OF_OPERATORS, OF_WORKERS
 from tests.plans.statements.totals import CENSUS, TOTALS
 from tests.plans.statements.why import WHY
+
+
+def _of_features(session: str) -> dict[str, tuple[Case, tuple[str, ...]]]:
+    """The cases in `tests/features/NAME/cases.py`, by the dict in which they are."""
+    files = sorted((Path(__file__).parents[2] / "features").glob("*/cases.py"))
+    modules = [import_module(f"tests.features.{file.parent.name}.cases") for file in files]
+    return {name: case for each in modules for name, case in getattr(each, session, {}).items()}
+
 
 # Receivers have the same sessions as the daemon.
 DAEMON = {
@@ -50,6 +61,8 @@ OPERATOR = {
     **TOTALS,
     **ORDERS,
     **SCREENS,
+    **_of_features("OPERATOR"),
 }
+PRODUCER = {**_PRODUCER, **_of_features("PRODUCER")}
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

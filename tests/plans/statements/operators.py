@@ -23,7 +23,6 @@ from inboxd.store import (
     payloads,
     producing,
     queues,
-    rehearsal,
     rights,
     schedules,
     story,
@@ -297,22 +296,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "show_commands": (
         lambda s, k: listing.one(s, "commands", k.one("commands_history"), payload=True),
-        ("commands_command_id",),
-    ),
-    "rehearsed_event": (
-        lambda s, k: rehearsal.find(s, "event", k.one("events_history")),
-        ("events_event_id",),
-    ),
-    "rehearsed_command": (
-        lambda s, k: rehearsal.find(s, "command", k.one("commands_history")),
-        ("commands_command_id",),
-    ),
-    "written_events": (
-        lambda s, k: s.fetch("written_events", [k.one("events")]),
-        ("events_event_id",),
-    ),
-    "written_commands": (
-        lambda s, k: s.fetch("written_commands", [k.one("commands")]),
         ("commands_command_id",),
     ),
     "lanes_events": (

@@ -2,12 +2,11 @@
 """Cases of producers' statements: inserts, the bulk functions, batches."""
 
 from collections.abc import Awaitable
-from typing import Literal
 from uuid import UUID, uuid4
 
 import orjson
 
-from inboxd.store import imports, producing
+from inboxd.store import producing
 from inboxd.store.session import Session
 from tests.plans.filling import Known
 from tests.plans.statements.case import Case, endpoint
@@ -85,19 +84,6 @@ def _result(table: str) -> Case:
     return lambda session, known: session.connection.fetch(call, known.one(table))
 
 
-def _import(kind: Literal["event", "command"]) -> Case:
-    """Import one page of a file."""
-
-    async def case(session: Session, _: Known) -> None:
-        file = imports.ImportedFile(kind, "a file")
-        await imports.so_far(session, file)
-        lines = [(n, b'{"type": "few"}') for n in range(1, 11)]
-        page = imports.LinePage(0, 10, lines, left_out=0, last=False)
-        await imports.write(session, file, page, skip=True)
-
-    return case
-
-
 PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "send_command, kept": (_unique("keep"), ("commands_unique_key",)),
     "send_command, replaced": (_unique("replace"), ("commands_unique_key",)),
@@ -114,8 +100,6 @@ PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
         lambda s, k: producing.send(s, _entry(k.one("commands"))),
         ("commands_command_id",),
     ),
-    "emit_lines": (_import("event"), ()),
-    "send_lines": (_import("command"), ()),
     "command_result": (_result("commands"), ("commands_command_id",)),
     "command_result, settled": (
         _result("commands_history"),

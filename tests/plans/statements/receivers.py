@@ -29,12 +29,6 @@ LOOKS: dict[str, tuple[Case, tuple[str, ...]]] = {
         lambda s, k: receipts.page(s, "big", after=k.one("receipts"), limit=10),
         (),
     ),
-    "match_receipts": (run("match_receipts", b"text", None, 10), ()),
-    "held_among": (
-        run("held_among", lambda k: [k.one("receipts")]),
-        ("held_receipts_receipt",),
-    ),
-    "erase_broken": (run("erase_broken", lambda k: [k.one("events_history")], "[]"), ()),
     "erase_receipts": (run("erase_receipts", lambda k: [k.one("receipts")]), ()),
     "erase_scan_held": (
         run("erase_scan_held", "a", None, None, UUID(int=0), 10),
