@@ -2,21 +2,19 @@
 
 Promises: a lock gives the drain to one process of the host; a page is passed after its commit, so a
 crash repeats it, and the database recognizes receipts that it has; receipts that the database
-refuses, that are unreadable, or that are older than the database's memory are set apart unchanged,
-and shown; a source is unmarked while appends for it are locked out. A page that takes too long
-although the database commits is halved; a single receipt then gets more time once, and is set
-apart. A receipt that waits for another transaction's lock gets minutes: most locks are free by
-then. The event loop and the reading thread share no data while both work: data that the thread
-changes is passed to it, or not used before it ends. Known limit: while the last page of a source is
-written, its new receipts wait.
+refuses, or that are older than its memory, are set apart unchanged, and shown; a source is unmarked
+while appends for it are locked out. A page that takes too long although the database commits is
+halved; a single receipt then gets more time once, and is set apart. A receipt that waits for
+another transaction's lock gets minutes: most locks are free by then. The event loop and the reading
+thread share no data while both work: data that the thread changes is passed to it, or not used
+before it ends. Known limit: while the last page of a source is written, its new receipts wait.
+*See:* `pages.py`, which reads the pages.
 """
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from heapq import merge
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -25,15 +23,14 @@ from uuid import UUID
 import anyio
 from anyio import to_thread
 
-from inboxd.errors import SpoolOwned, UnreadableReceipt
+from inboxd.errors import SpoolOwned
 from inboxd.inbound.commits import Commit, commits
-from inboxd.inbound.group_commit import PAGE_EVENTS, Write
+from inboxd.inbound.group_commit import Write
 from inboxd.inbound.sources import broken_instead
-from inboxd.inbound.spool.encoding import Order, decode
 from inboxd.inbound.spool.files import Files
-from inboxd.inbound.spool.folder import Lock, drain_lock, folders, is_owned
-from inboxd.inbound.spool.log import Reader, segments, set_apart
+from inboxd.inbound.spool.folder import Lock, drain_lock
 from inboxd.inbound.spool.markers import Gates
+from inboxd.inbound.spool.pages import DrainPage, SpooledFrame, SpooledPages
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
 from inboxd.model.wording import plural
@@ -44,28 +41,9 @@ _log = get_logger(__name__)
 
 _PAGE_ROWS = 500
 _FEWEST_ROWS = 10  # smallest page, in rows, when larger pages take the database too long
-_PAGE_BYTES = 8 << 20
 _TIDY_AFTER_PAGES = 20  # pages between two removals of drained segments
 _PAUSE_SECONDS = 0.2  # seconds between two looks for work, and after a failure
 _LOCKED_SECONDS = 300.0  # seconds for which a receipt may block later ones by a lock
-
-
-class SpooledFrame(NamedTuple):
-    """A receipt in a folder; compared by its order stamp."""
-
-    order: Order
-    number: int
-    place: int
-    folder: Path
-    receipt: Receipt
-    content: bytes
-
-
-class DrainPage(NamedTuple):
-    """The oldest receipts. is_last: no further receipts are waiting."""
-
-    rows: list[SpooledFrame]
-    is_last: bool
 
 
 class DrainWays(NamedTuple):
@@ -94,22 +72,19 @@ class Drain:
     ) -> None:
         """remembers: how long the database knows a receipt; an older one might be written twice."""
         self._path = path
-        self._files = files
         self._gates = gates
+        self._spooled = SpooledPages(path, files, gates)
         self._write = write
         self._remembers = remembers  # None: for ever
         self._is_away = is_away
         self._write_last, self._write_alone = ways.last or write, ways.alone or write
         self._commits = partial(commits, ways.commit)
         self._closing, self._last = after / 4, 0.75 * after
-        self._readers: dict[Path, Reader] = {}
-        self._waiting: dict[Path, deque[SpooledFrame]] = {}
         self._rows = _PAGE_ROWS
         self._lock: Lock | None = None
         self.drained = 0
         self._trouble: str | None = None
         self._locked: tuple[UUID, float] | None = None  # waits for a lock: receipt, since
-        self._reported_torn: set[Path] = set()
 
     async def run(self) -> None:
         try:
@@ -128,17 +103,17 @@ class Drain:
         except BaseException:
             # Drained receipts must not be read again. The drain's error matters more than OSError.
             with anyio.CancelScope(shield=True), suppress(OSError):
-                await to_thread.run_sync(self._tidy)
+                await to_thread.run_sync(self._spooled.tidy)
             raise
         else:
-            await to_thread.run_sync(self._tidy)
+            await to_thread.run_sync(self._spooled.tidy)
         finally:
             self._leave()
 
     async def _turn(self) -> bool:
         """Drain some pages; returns whether more receipts may wait."""
         try:
-            if not await to_thread.run_sync(self._has_work):
+            if not await to_thread.run_sync(self._spooled.are_there):
                 self._leave()
                 return False
             self._lock = self._lock or drain_lock(self._path)
@@ -156,12 +131,6 @@ class Drain:
         else:
             return more
 
-    def _has_work(self) -> bool:
-        """Checks segments, too: a copied folder may have lost its marks."""
-        return bool(self._gates.marked()) or any(
-            segments(folder, self._files) for folder in folders(self._path)
-        )
-
     def _begin_again(self) -> None:
         self._rows = max(_FEWEST_ROWS, self._rows // 2)
         self._forget()
@@ -170,9 +139,8 @@ class Drain:
     def _forget(self) -> None:
         """Forget receipts that were read and not stored; they are read again, from the cursor."""
         with suppress(OSError):
-            self._tidy()  # on a full disk, removing drained segments makes room
-        self._readers.clear()
-        self._waiting.clear()
+            self._spooled.tidy()  # on a full disk, removing drained segments makes room
+        self._spooled.forget()
 
     async def _pages(self) -> bool:
         """Store some pages, each while the next is read; returns whether more may wait."""
@@ -182,11 +150,11 @@ class Drain:
             page, pages = await self._store_and_read(page.rows), pages + 1
         await self._store(page.rows)
         self._pass_by(page.rows)
-        await to_thread.run_sync(self._tidy)
+        await to_thread.run_sync(self._spooled.tidy)
         return not page.is_last
 
     async def _read(self) -> DrainPage:
-        return await to_thread.run_sync(self._next, self._rows)
+        return await to_thread.run_sync(self._spooled.next, self._rows)
 
     async def _store_and_read(self, rows: Sequence[SpooledFrame]) -> DrainPage:
         """Store a page while a thread reads the next; pass the stored one when both have ended."""
@@ -244,7 +212,7 @@ class Drain:
         return await to_thread.run_sync(lambda: bool(self._gates.marked()))
 
     def _take_marks(self, sources: Sequence[str]) -> None:
-        self._tidy()
+        self._spooled.tidy()
         for source in sources:
             self._gates.unmark(source)
 
@@ -256,81 +224,6 @@ class Drain:
             except TimeoutError:
                 return None
             return stack.pop_all()
-
-    def _next(self, most: int) -> DrainPage:
-        """Take the oldest receipts of all folders, which are read twice while processes append.
-
-        A receipt that is newer than all receipts of the first reading waits for the next page: the
-        second reading finds every receipt that was answered before it came.
-        """
-        self._read_folders(most)
-        newest = max((each[-1].order for each in self._waiting.values() if each), default=None)
-        if newest is None:
-            return DrainPage([], is_last=True)
-        self._read_folders(most)
-        rows: list[SpooledFrame] = []
-        size = events = 0
-        for each in merge(*(list(waiting) for waiting in self._waiting.values())):
-            events += len(each.receipt.events)
-            if each.order > newest or (rows and events > PAGE_EVENTS):
-                break
-            self._waiting[each.folder].popleft()
-            rows.append(each)
-            size += len(each.content)
-            if len(rows) >= most or size >= _PAGE_BYTES:
-                break
-        else:
-            self._mark(rows)
-            return DrainPage(rows, is_last=True)
-        self._mark(rows)
-        return DrainPage(rows, is_last=False)
-
-    def _read_folders(self, most: int) -> None:
-        found = folders(self._path)
-        for gone in self._readers.keys() - set(found):
-            del self._readers[gone], self._waiting[gone]
-        for index, folder in enumerate(found):
-            if folder not in self._readers:
-                self._readers[folder] = Reader(folder, self._files)
-                self._waiting[folder] = deque()
-            self._fill(index, folder, most)
-
-    def _mark(self, rows: Sequence[SpooledFrame]) -> None:
-        """Restore lost marks, so that no new receipt overtakes a spooled one."""
-        for source in {each.receipt.source for each in rows}:
-            if not self._gates.is_marked(source):
-                self._gates.mark(source)
-
-    def _fill(self, index: int, folder: Path, most: int) -> None:
-        reader, owned = self._readers[folder], partial(is_owned, folder)
-        waiting = self._waiting[folder]
-        size = sum(len(each.content) for each in waiting)
-        while len(waiting) < most and size < _PAGE_BYTES:
-            page = reader.page(most - len(waiting), _PAGE_BYTES - size, owned=owned)
-            self._report_torn(reader)
-            if not page:
-                return
-            size += sum(len(content) for _, content in page)
-            for number, content in page:
-                try:
-                    order, receipt = decode(content)
-                except UnreadableReceipt as error:
-                    self._keep_apart(folder, number, content, str(error))
-                else:
-                    frame = SpooledFrame(order, number, index, folder, receipt, content)
-                    waiting.append(frame)
-
-    def _report_torn(self, reader: Reader) -> None:
-        """Log each torn end once, since a restarted drain finds the same ends again."""
-        for each in reader.torn:
-            if each.segment not in self._reported_torn:
-                self._reported_torn.add(each.segment)
-                _log.warning(
-                    "a spooled file ends within a webhook, which is skipped; the webhook was not "
-                    "answered, unless another program cut the file",
-                    file=str(each.segment),
-                    bytes=each.bytes,
-                )
 
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
         """Halve a page to find the receipt at fault. write: requests wait: a timeout is raised."""
@@ -354,11 +247,8 @@ class Drain:
                 await self._refused(part[0], error, write)
 
     def _pass_by(self, page: Sequence[SpooledFrame]) -> None:
-        """Record rows as stored or set apart. Must not be called while a thread reads."""
-        for each in page:
-            reader = self._readers.get(each.folder)
-            if reader is not None:  # else an operator has removed the folder
-                reader.pass_by(each.number)
+        """Must not be called while a thread reads."""
+        self._spooled.pass_by(page)
         self._rows = min(_PAGE_ROWS, 2 * self._rows)
 
     async def _try_write(self, receipts: Sequence[Receipt], write: Write) -> Exception | None:
@@ -403,7 +293,7 @@ class Drain:
 
     async def _set_apart(self, frame: SpooledFrame, reason: str) -> None:
         await to_thread.run_sync(
-            self._keep_apart, frame.folder, frame.number, frame.content, reason
+            self._spooled.keep_apart, frame.folder, frame.number, frame.content, reason
         )
 
     async def _young(self, page: Sequence[SpooledFrame]) -> Sequence[SpooledFrame]:
@@ -419,20 +309,8 @@ class Drain:
                 await self._set_apart(each, "it is older than the database's memory of receipts")
         return young
 
-    def _keep_apart(self, folder: Path, number: int, content: bytes, reason: str) -> None:
-        set_apart(folder, self._files, f"{number:020d}", content, reason)
-        _log.error(
-            "a spooled webhook is set apart", folder=str(folder), frame=number, reason=reason
-        )
-
-    def _tidy(self) -> None:
-        for folder, reader in self._readers.items():
-            with suppress(FileNotFoundError):  # an operator has removed the folder
-                reader.tidy(owned=partial(is_owned, folder))
-
     def _leave(self) -> None:
-        self._readers.clear()
-        self._waiting.clear()
+        self._spooled.forget()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

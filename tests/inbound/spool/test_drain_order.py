@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inboxd.inbound.spool import drain as module
+from inboxd.inbound.spool import drain as draining
+from inboxd.inbound.spool import pages as reading
 from inboxd.inbound.spool.boot_ids import Stamps
 from inboxd.inbound.spool.drain import Drain
 from inboxd.inbound.spool.encoding import encode
@@ -111,8 +112,8 @@ def numbered(number: int, length: int) -> Receipt:
 def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Makes pages so small that a few receipts fill several of them."""
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_PAGE_ROWS", 4)
-        patch.setattr(module, "_PAGE_BYTES", 600)
+        patch.setattr(draining, "_PAGE_ROWS", 4)
+        patch.setattr(reading, "_PAGE_BYTES", 600)
         yield
 
 
