@@ -37,7 +37,10 @@ Look = Callable[[], AbstractAsyncContextManager[Session]]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """read_at: by the monotonic clock. trouble: why there is no newer one."""
+    """read_at: by the monotonic clock.
+
+    trouble: the error of the last attempt to read a newer overview; None: it succeeded.
+    """
 
     document: dict[str, Any]
     counts: Counts
