@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -30,8 +31,11 @@ from inboxd.admin.screens.pages import SCREENS
 from inboxd.embedded import Server
 from inboxd.settings import Settings
 from inboxd.store.operator_sessions import open_looks
+from tests.screens.test_acting_forms import ActionCase
+from tests.screens.test_acting_kinds import SETTING
 from tests.support import Database, ExternalServer
 from tests.support.rows import settings_of
+from tests.support.spooled import host_spool
 from tests.support.waiting import patient
 
 # A crawl opens at most two addresses of each page without a query, and two with one.
@@ -67,6 +71,16 @@ async def serving(
         application = Screens(settings, looks, Everybody(), SCREENS, spool).application()
         async with listening(application, port) as url:
             yield Site(url, database)
+
+
+@asynccontextmanager
+async def serving_action(database: Database, case: ActionCase, spool: Path) -> AsyncIterator[Site]:
+    """Serve the screens with the rows, and the spool, on which the action of a case is done."""
+    await database.execute(SETTING)
+    if case.before:
+        await database.execute(case.before)
+    async with serving(database, spool=host_spool(spool)) as site:
+        yield site
 
 
 @asynccontextmanager

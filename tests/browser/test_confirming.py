@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.browser.site import serving
+from tests.browser.site import serving_action
 from tests.browser.tabs import Tabs, barriers, overflow
 from tests.screens.test_acting_forms import CASES, ActionCase
-from tests.screens.test_acting_kinds import SETTING
 from tests.support import Database
-from tests.support.spooled import host_spool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -42,10 +40,7 @@ async def _is_accessible(tab: Page) -> None:
 async def test_a_confirmation_and_its_refused_form_have_no_barriers(
     browser: Browser, database: Database, case: ActionCase, tmp_path: Path
 ) -> None:
-    await database.execute(SETTING)
-    if case.before:
-        await database.execute(case.before)
-    async with serving(database, spool=host_spool(tmp_path / "spool")) as site:
+    async with serving_action(database, case, tmp_path / "spool") as site:
         tabs = Tabs(browser, site.url)
         for theme, width in (("light", 1440), ("dark", 360)):
             tab = await tabs.open(case.path, theme=theme, width=width)

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.browser.site import serving
+from tests.browser.site import serving, serving_action
 from tests.browser.tabs import Tabs
 from tests.screens.test_acting_forms import CASES, ActionCase
 from tests.screens.test_acting_kinds import SETTING
 from tests.support import Database
-from tests.support.spooled import host_spool
 
 pytestmark = pytest.mark.anyio
 
@@ -42,10 +41,7 @@ async def _send(tab: Page) -> None:
 async def test_each_action_is_done_without_a_script(
     browser: Browser, database: Database, case: ActionCase, tmp_path: Path
 ) -> None:
-    await database.execute(SETTING)
-    if case.before:
-        await database.execute(case.before)
-    async with serving(database, spool=host_spool(tmp_path / "spool")) as site:
+    async with serving_action(database, case, tmp_path / "spool") as site:
         tabs = Tabs(browser, site.url)
         tab = await tabs.open(case.path, script=False)
         await _type(tab, case.typed)

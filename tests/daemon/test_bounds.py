@@ -14,6 +14,14 @@ BOUNDED: Config = {
     "topics.alone": {"total_concurrency": 1},
     "topics.in_order": {"mode": "sequential", "page_rows": 7, "total_concurrency": 1},
 }
+_ALONE = {"mode": "sequential", "total_concurrency": 1}
+# Two topics, each with one page at a time; a page may wait for a lock for 50 seconds.
+TWO_ALONE: Config = {
+    "topics.first": _ALONE,
+    "topics.second": _ALONE,
+    "events": {"page_rows": 10, "timeout": "50s"},
+    "database": {"lock_timeout": "10m", "statement_timeout": "10m"},
+}
 # The transaction and the time of each effect: concurrent pages, and their sizes.
 _PAGES = """
 alter table ledger add column page xid8 default pg_current_xact_id(),
@@ -105,14 +113,7 @@ async def test_a_page_uses_slots_of_its_own_topics_only(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     """Two topics, each with one page at a time: each of two workers has one, again and again."""
-    alone = {"mode": "sequential", "total_concurrency": 1}
-    config: Config = {
-        "topics.first": alone,
-        "topics.second": alone,
-        "events": {"page_rows": 10, "timeout": "50s"},
-        "database": {"lock_timeout": "10m", "statement_timeout": "10m"},
-        "worker": {"heartbeat_interval": "200ms", "lease": "60s"},
-    }
+    config = {**TWO_ALONE, "worker": {"heartbeat_interval": "200ms", "lease": "60s"}}
     await looked_again(own.database, "event", *[await start_worker(config) for _ in range(2)])
     for number in range(1, 4):
         async with own.database.connect() as other, other.transaction():
@@ -133,14 +134,7 @@ async def test_a_page_leaves_slots_of_topics_behind_its_reach(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     """The same after a page that both topics refused: another worker needs the second slot."""
-    alone = {"mode": "sequential", "total_concurrency": 1}
-    config: Config = {
-        "topics.first": alone,
-        "topics.second": alone,
-        "events": {"page_rows": 10, "timeout": "50s"},
-        "database": {"lock_timeout": "10m", "statement_timeout": "10m"},
-        "worker": {"lease": "60s"},
-    }
+    config = {**TWO_ALONE, "worker": {"lease": "60s"}}
     worker = await start_worker(config)
     async with own.database.connect() as ledger, ledger.transaction():
         await ledger.execute("lock table ledger in share mode")

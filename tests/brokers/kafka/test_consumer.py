@@ -1,6 +1,8 @@
 """Consuming Kafka topics: from the stored position, in order, and never past missing messages."""
 
 from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import sha256
 
 import pytest
@@ -10,6 +12,7 @@ from confluent_kafka import Producer
 from inboxd.brokers import cloud_events
 from inboxd.brokers.contract import LeftOutBody, StreamPosition
 from inboxd.brokers.kafka import topic_watch
+from inboxd.brokers.kafka.consumer import KafkaConsumer
 from inboxd.errors import BrokerUnavailable, StreamLost
 from tests.support import eventually
 from tests.support import kafka as mock
@@ -42,6 +45,24 @@ async def committed(kafka: MockKafka, topic: str, partition: int) -> int | None:
     finally:
         await consumer.stop()
     return offset
+
+
+@asynccontextmanager
+async def three_stored(kafka: MockKafka) -> AsyncIterator[tuple[str, Inbox, KafkaConsumer]]:
+    """Yields a topic with three messages, where they are stored, and their open consumer."""
+    topic, inbox = kafka.topic(1), Inbox()
+    await publish(kafka, topic, *"012")
+    async with consumer_of(kafka, inbox, topic) as consumer:
+        await store_all(consumer, inbox, 3)
+        yield topic, inbox, consumer
+
+
+async def loss(kafka: MockKafka, inbox: Inbox, topic: str) -> str:
+    """Open a new consumer of a lost stream; returns the text of its error."""
+    async with consumer_of(kafka, inbox, topic) as consumer:
+        with pytest.raises(StreamLost) as told:
+            await consumer.receive(10, WITHIN)
+    return str(told.value)
 
 
 async def test_a_message_is_what_was_published(kafka: MockKafka) -> None:
@@ -213,10 +234,7 @@ async def test_a_position_that_retention_has_passed_is_lost(kafka: MockKafka) ->
     await publish(kafka, topic, *"56789")
     kafka.forget(topic, 0, 5)
     inbox.positions[f"{topic}/0"] = StreamPosition(3, "unknown")
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        with pytest.raises(StreamLost) as told:
-            await consumer.receive(10, WITHIN)
-    assert str(told.value) == (
+    assert await loss(kafka, inbox, topic) == (
         f"source 'source', stream {topic}/0: position 3 is stored, and the broker has 5 to 9: what "
         "followed was deleted (retention). Set where to continue: inboxd messages reset source "
         f"{topic}/0 --to oldest|newest|POSITION."
@@ -259,25 +277,18 @@ async def test_a_position_beyond_the_end_is_lost(kafka: MockKafka) -> None:
     topic, inbox = kafka.topic(1), Inbox()
     await publish(kafka, topic, *"012")
     inbox.positions[f"{topic}/0"] = StreamPosition(3, "unknown")
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        with pytest.raises(
-            StreamLost, match="position 3 is stored, and the broker has 0 to 2: it ends ear"
-        ):
-            await consumer.receive(10, WITHIN)
+    told = "position 3 is stored, and the broker has 0 to 2: it ends ear"
+    assert told in await loss(kafka, inbox, topic)
 
 
 async def test_a_topic_that_was_created_anew_is_lost(kafka: MockKafka) -> None:
     """Though it has grown past the stored position."""
-    topic, inbox = kafka.topic(1), Inbox()
-    await publish(kafka, topic, *"012")
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        await store_all(consumer, inbox, 3)
+    async with three_stored(kafka) as (topic, inbox, _):
+        pass
     kafka.delete(topic)
     kafka.create(topic, 1)
     await publish(kafka, topic, *"abcdef")
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        with pytest.raises(StreamLost, match="the Kafka topic was created anew"):
-            await consumer.receive(10, WITHIN)
+    assert "the Kafka topic was created anew" in await loss(kafka, inbox, topic)
 
 
 async def test_a_topic_that_is_created_anew_while_it_is_read_is_lost(
@@ -285,10 +296,7 @@ async def test_a_topic_that_is_created_anew_while_it_is_read_is_lost(
 ) -> None:
     """Though it has grown past the offset that is read next."""
     monkeypatch.setattr(topic_watch, "_LOOK_SECONDS", 0.1)
-    topic, inbox = kafka.topic(1), Inbox()
-    await publish(kafka, topic, *"012")
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        await store_all(consumer, inbox, 3)
+    async with three_stored(kafka) as (topic, inbox, consumer):
         kafka.delete(topic)
         kafka.create(topic, 1)
         # Does not await, so the consumer does not see the topic while it is empty.
@@ -302,9 +310,7 @@ async def test_a_topic_that_is_created_anew_while_it_is_read_is_lost(
             pytest.raises(StreamLost, match="the Kafka topic was created anew while it was read"),
         ):
             await receive_for_ever(consumer, 0.1)
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        with pytest.raises(StreamLost, match="the Kafka topic was created anew"):
-            await consumer.receive(10, WITHIN)
+    assert "the Kafka topic was created anew" in await loss(kafka, inbox, topic)
 
 
 async def test_brokers_without_ids_of_topics_are_read(kafka: MockKafka) -> None:
@@ -321,10 +327,7 @@ async def test_brokers_without_ids_of_topics_are_read(kafka: MockKafka) -> None:
 
 
 async def test_a_topic_that_vanishes_while_it_is_read_is_lost(kafka: MockKafka) -> None:
-    topic, inbox = kafka.topic(1), Inbox()
-    await publish(kafka, topic, *"012")
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        await store_all(consumer, inbox, 3)
+    async with three_stored(kafka) as (topic, _, consumer):
         kafka.delete(topic)
         kafka.create(topic, 1)
         with (
@@ -336,10 +339,7 @@ async def test_a_topic_that_vanishes_while_it_is_read_is_lost(kafka: MockKafka) 
 
 
 async def test_an_offset_that_a_new_leader_lacks_is_a_passing_error(kafka: MockKafka) -> None:
-    topic, inbox = kafka.topic(1), Inbox()
-    await publish(kafka, topic, *"012")
-    async with consumer_of(kafka, inbox, topic) as consumer:
-        await store_all(consumer, inbox, 3)
+    async with three_stored(kafka) as (topic, _, consumer):
         kafka.answer_partition(topic, 0, mock.FETCH, mock.OFFSET_OUT_OF_RANGE)
         with pytest.raises(BrokerUnavailable, match="at offset 3"):
             await consumer.receive(10, WITHIN)
