@@ -87,7 +87,7 @@ BROKERS := tests/brokers tests/messages tests/relays tests/examples/test_invento
 DATABASES := tests/databases
 GATE := tests/gate
 SCREENS := tests/browser tests/screens
-WORKERS := tests/chaos tests/daemon tests/faults tests/machine
+WORKERS := tests/chaos tests/daemon tests/faults tests/machine tests/receiver
 
 # TESTS: folders, files or tests, quoted for the shell where they need it; nothing means all.
 test: $(READY) ## every test but those of the targets below (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
