@@ -36,6 +36,7 @@ from inboxd.inbound.spool.log import Reader, segments, set_apart
 from inboxd.inbound.spool.markers import Gates
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
+from inboxd.model.splitting import Pieces
 from inboxd.model.wording import plural
 from inboxd.store.connections import is_late, is_refusal, waits_for_lock
 from inboxd.telemetry.logs import get_logger
@@ -335,19 +336,16 @@ class Drain:
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
         """Halve a page to find the receipt at fault. write: requests wait: a timeout is raised."""
         hurried, write = write is not None, write or self._write
-        parts = [await self._young(page)]
-        while parts:
-            part = parts.pop()
+        pieces = Pieces(await self._young(page))
+        for part in pieces:
             error = await self._try_write([each.receipt for each in part], write) if part else None
             if error is None:
                 continue
             if is_late(error) and (hurried or not await self._commits()):
                 raise error
-            if len(part) > 1:
-                middle = len(part) // 2
-                parts += [part[middle:], part[:middle]]
+            if pieces.halve(part):
                 if is_late(error):
-                    self._rows = max(_FEWEST_ROWS, middle)
+                    self._rows = max(_FEWEST_ROWS, len(part) // 2)
             elif is_late(error):
                 await self._give_more_time(part[0])
             else:

@@ -1,0 +1,45 @@
+"""Splitting: finds the row at fault of a page that fails as a whole.
+
+`Pieces` splits a failed part until its row at fault is alone. Its parts are next, the first row
+first, so that the rows keep their order. The caller judges the failures.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+Part = TypeVar("Part")
+Row = TypeVar("Row")
+
+
+class Pieces(Generic[Part]):
+    """The parts of a page that are left to do; the body of a loop over them may add parts."""
+
+    __slots__ = ("_last", "_next")
+
+    def __init__(self, *parts: Part) -> None:
+        self._next = deque(parts)
+        self._last: deque[Part] = deque()
+
+    def __iter__(self) -> Iterator[Part]:
+        while self._next or self._last:
+            yield (self._next or self._last).popleft()
+
+    @property
+    def more(self) -> bool:
+        """Whether parts are left that were not postponed."""
+        return bool(self._next)
+
+    def next(self, *parts: Part) -> None:
+        self._next.extendleft(reversed(parts))
+
+    def postpone(self, part: Part) -> None:
+        """Do a part after all parts that are not postponed."""
+        self._last.append(part)
+
+    def halve(self: "Pieces[Sequence[Row]]", part: Sequence[Row]) -> bool:
+        """False: the part is a single row."""
+        middle = len(part) // 2
+        if middle:
+            self.next(part[:middle], part[middle:])
+        return bool(middle)
