@@ -43,3 +43,9 @@ class Pieces(Generic[Part]):
         if middle:
             self.next(part[:middle], part[middle:])
         return bool(middle)
+
+    def separate(self: "Pieces[Sequence[Row]]", part: Sequence[Row]) -> bool:
+        """Do each row by itself. False: the part is a single row."""
+        if len(part) > 1:
+            self.next(*([row] for row in part))
+        return len(part) > 1

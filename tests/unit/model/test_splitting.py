@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inboxd.model.splitting import Pieces
 
 Split = Callable[[Pieces[Sequence[int]], Sequence[int]], bool]
-SPLITS: tuple[Split, ...] = (Pieces.halve,)
+SPLITS: tuple[Split, ...] = (Pieces.halve, Pieces.separate)
 
 
 def _run(pieces: Pieces[Sequence[int]], guilty: set[int], split: Split) -> list[Sequence[int]]:
@@ -30,6 +30,10 @@ def test_halves_come_before_other_parts_and_the_first_half_first() -> None:
 
 def test_smaller_half_of_an_odd_part_comes_first() -> None:
     assert _run(Pieces([1, 2, 3]), {3}, Pieces.halve) == [[1, 2, 3], [1], [2, 3], [2], [3]]
+
+
+def test_separated_rows_come_one_by_one() -> None:
+    assert _run(Pieces([1, 2, 3], [4]), {1}, Pieces.separate) == [[1, 2, 3], [1], [2], [3], [4]]
 
 
 @pytest.mark.parametrize("part", [[], [1]])
