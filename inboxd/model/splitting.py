@@ -1,11 +1,13 @@
 """Splitting: finds the row at fault of a page that fails as a whole.
 
 `Pieces` splits a failed part until its row at fault is alone. Its parts are next, the first row
-first, so that the rows keep their order. The caller judges the failures.
+first, so that the rows keep their order. Where the rows of a failed page are lost with their
+transaction, `PageSize` makes the next pages smaller instead. The caller judges the failures.
 """
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Part = TypeVar("Part")
@@ -49,3 +51,20 @@ class Pieces(Generic[Part]):
         if len(part) > 1:
             self.next(*([row] for row in part))
         return len(part) > 1
+
+
+@dataclass(slots=True)
+class PageSize:
+    """The number of rows of the next page: half of one that failed, doubled by each success."""
+
+    now: int
+    most: int
+    fewest: int = 1
+
+    def failed(self, size: int) -> None:
+        self.now = max(self.fewest, size // 2)
+
+    def went_well(self, size: int = 0) -> None:
+        """A page that is larger than `now` began before the last failure, and proves nothing."""
+        if size <= self.now:
+            self.now = min(self.most, 2 * self.now)

@@ -36,7 +36,7 @@ from inboxd.inbound.spool.log import Reader, segments, set_apart
 from inboxd.inbound.spool.markers import Gates
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
-from inboxd.model.splitting import Pieces
+from inboxd.model.splitting import PageSize, Pieces
 from inboxd.model.wording import plural
 from inboxd.store.connections import is_late, is_refusal, waits_for_lock
 from inboxd.telemetry.logs import get_logger
@@ -105,7 +105,7 @@ class Drain:
         self._closing, self._last = after / 4, 0.75 * after
         self._readers: dict[Path, Reader] = {}
         self._waiting: dict[Path, deque[SpooledFrame]] = {}
-        self._rows = _PAGE_ROWS
+        self._size = PageSize(_PAGE_ROWS, _PAGE_ROWS, _FEWEST_ROWS)
         self._lock: Lock | None = None
         self.drained = 0
         self._trouble: str | None = None
@@ -164,7 +164,7 @@ class Drain:
         )
 
     def _begin_again(self) -> None:
-        self._rows = max(_FEWEST_ROWS, self._rows // 2)
+        self._size.failed(self._size.now)
         self._forget()
         self._leave()
 
@@ -187,7 +187,7 @@ class Drain:
         return not page.is_last
 
     async def _read(self) -> DrainPage:
-        return await to_thread.run_sync(self._next, self._rows)
+        return await to_thread.run_sync(self._next, self._size.now)
 
     async def _store_and_read(self, rows: Sequence[SpooledFrame]) -> DrainPage:
         """Store a page while a thread reads the next; pass the stored one when both have ended."""
@@ -345,7 +345,7 @@ class Drain:
                 raise error
             if pieces.halve(part):
                 if is_late(error):
-                    self._rows = max(_FEWEST_ROWS, len(part) // 2)
+                    self._size.failed(len(part))
             elif is_late(error):
                 await self._give_more_time(part[0])
             else:
@@ -357,7 +357,7 @@ class Drain:
             reader = self._readers.get(each.folder)
             if reader is not None:  # else an operator has removed the folder
                 reader.pass_by(each.number)
-        self._rows = min(_PAGE_ROWS, 2 * self._rows)
+        self._size.went_well()
 
     async def _try_write(self, receipts: Sequence[Receipt], write: Write) -> Exception | None:
         """Write receipts; returns a refusal or a timeout. Raises other errors."""

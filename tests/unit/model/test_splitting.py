@@ -1,4 +1,4 @@
-"""Pieces: which part comes next after a failure."""
+"""Pieces and page sizes: which part comes next after a failure, and how large it is."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inboxd.model.splitting import Pieces
+from inboxd.model.splitting import PageSize, Pieces
 
 Split = Callable[[Pieces[Sequence[int]], Sequence[int]], bool]
 SPLITS: tuple[Split, ...] = (Pieces.halve, Pieces.separate)
@@ -77,3 +77,28 @@ def test_part_may_come_again_at_once() -> None:
         if len(seen) == 1:
             pieces.next(part, "a2")
     assert seen == ["a", "a", "a2", "b"]
+
+
+def test_size_is_half_of_a_failed_page_and_never_below_the_fewest() -> None:
+    size = PageSize(100, 100, fewest=10)
+    size.failed(60)
+    assert size.now == 30
+    size.failed(12)
+    assert size.now == 10
+
+
+def test_each_success_doubles_the_size_up_to_the_most() -> None:
+    size = PageSize(25, 80)
+    seen = []
+    for _ in range(3):
+        size.went_well()
+        seen.append(size.now)
+    assert seen == [50, 80, 80]
+
+
+@pytest.mark.parametrize(("rows", "now"), [(3, 8), (4, 8), (5, 4), (64, 4)])
+def test_success_of_a_page_that_is_larger_than_the_size_proves_nothing(rows: int, now: int) -> None:
+    size = PageSize(64, 64)
+    size.failed(8)
+    size.went_well(rows)
+    assert size.now == now
