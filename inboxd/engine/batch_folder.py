@@ -13,6 +13,7 @@ from time import monotonic
 import anyio
 
 from inboxd.model.outcome import explain
+from inboxd.model.splitting import Pieces
 from inboxd.store import batches
 from inboxd.store.batches import Folded
 from inboxd.store.connections import is_passing
@@ -105,8 +106,15 @@ class BatchFolder:
 
     async def _turn(self, now: float) -> None:
         ready = sorted(batch for batch, at in self._noted.items() if at <= now)
-        for start in range(0, len(ready), _AT_ONCE):
-            await self._fold(ready[start : start + _AT_ONCE])
+        starts = range(0, len(ready), _AT_ONCE)
+        pieces: Pieces[Sequence[int]] = Pieces(*(ready[at : at + _AT_ONCE] for at in starts))
+        for ids in pieces:
+            try:
+                await self._fold(ids)
+            except Exception as error:  # noqa: BLE001 - tried again, or logged
+                # A deadlock, or one batch that fails the transaction.
+                if not pieces.separate(ids):
+                    self._failed(ids[0], error)
         if self._look:
             self._look = False
             try:
@@ -121,9 +129,6 @@ class BatchFolder:
         try:
             async with borrow(self._pool) as session:
                 folded = await batches.fold(session, ids, _PATIENCE)
-        except Exception as error:  # noqa: BLE001 - tried again, or logged
-            await self._failed(ids, error)
-            return
         finally:
             self._under_way -= 1
         self.folded += len(folded)
@@ -145,13 +150,9 @@ class BatchFolder:
             self._look = True
             self._work.set()
 
-    async def _failed(self, ids: Sequence[int], error: Exception) -> None:
-        if len(ids) > 1:  # a deadlock, or one batch that fails the transaction
-            for batch in ids:
-                await self._fold([batch])
-            return
+    def _failed(self, batch: int, error: Exception) -> None:
         if is_passing(error):
-            _log.info("ended members are counted later", batch=ids[0], reason=explain(error).error)
-            self._noted.setdefault(ids[0], monotonic() + _RETRY)
+            _log.info("ended members are counted later", batch=batch, reason=explain(error).error)
+            self._noted.setdefault(batch, monotonic() + _RETRY)
         else:
-            _log.error("ended members cannot be counted", batch=ids[0], reason=explain(error).error)
+            _log.error("ended members cannot be counted", batch=batch, reason=explain(error).error)

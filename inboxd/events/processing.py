@@ -27,6 +27,7 @@ from inboxd.events.settling import EventSettling
 from inboxd.events.sources.sequential import SequentialSource
 from inboxd.events.sources.single import SingleSource
 from inboxd.events.sources.source import PageSources, look
+from inboxd.model.splitting import PageSize
 from inboxd.settings import Events as Limits
 from inboxd.store.pools import borrow
 
@@ -59,7 +60,7 @@ class EventProcessing:
         self._run = PageRun(parts, settling, chunk_run)
         self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
         self._quarantine = Quarantine(parts, "event")
-        self._most = settling.limits.page_rows
+        self._size = PageSize(settling.limits.page_rows, settling.limits.page_rows)
         # The page that runs, and the page before it while that is being settled.
         self._running: EventPage | None = None
         self._behind: EventPage | None = None
@@ -93,6 +94,7 @@ class EventProcessing:
 
     def reload(self, limits: Limits) -> None:
         self._settling.reload(limits)
+        self._size.most = limits.page_rows
 
     async def room(self, within: float | None = None) -> None:
         """Do nothing: there is always room, since a page has run before the next claim."""
@@ -174,12 +176,12 @@ class EventProcessing:
 
     async def _overlapping(self) -> Page:
         """Claim and run a page while the page before it is settled; then start its settlement."""
-        page, failure = await self._begin(self._most)
+        page, failure = await self._begin(self._size.now)
         if not page.rows and self._behind is not None and self._behind.is_exclusive:
             # The page that is being settled has all buckets: claim again after its end.
             if failed := await self._end_behind():
                 return failed
-            page, failure = await self._begin(self._most)
+            page, failure = await self._begin(self._size.now)
         if failure is not None:
             return self._after(failure)
         behind, self._behind = self._behind, page if page.rows else None
@@ -224,9 +226,7 @@ class EventProcessing:
         failure = await page.end()
         if failure is not None:
             return self._after(failure)
-        # A larger page began before the last failure: its success proves nothing about the halves.
-        if len(page.rows) <= self._most:
-            self._most = min(2 * self._most, self._settling.limits.page_rows)
+        self._size.went_well(len(page.rows))
         return None
 
     def _after(self, failure: PageFailure) -> Page:
@@ -240,7 +240,7 @@ class EventProcessing:
         if failure.outage is not None:
             raise failure.outage
         if failure.most is not None:
-            self._most = failure.most
+            self._size.now = failure.most
         return Page(1) if failure.blamed else _COME_AGAIN
 
     def _rewind(self) -> None:

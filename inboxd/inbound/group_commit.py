@@ -22,6 +22,7 @@ from anyio.abc import TaskStatus
 from inboxd.errors import NotDurable
 from inboxd.inbound.sources import broken_instead
 from inboxd.model.receipt import Receipt
+from inboxd.model.splitting import Pieces
 from inboxd.store.connections import is_late, is_passing, is_refusal
 from inboxd.store.receipts import Stored
 from inboxd.telemetry.logs import get_logger
@@ -177,24 +178,22 @@ class GroupCommit:
             page.append(each)
         return page
 
-    async def _write_page(self, page: list[QueuedReceipt]) -> None:
+    async def _write_page(self, page: Sequence[QueuedReceipt]) -> None:
         """Write a page, halved until the failing receipt is isolated. Slow receipts come last."""
-        parts = [page]
-        late: list[QueuedReceipt] = []
-        while parts or late:
-            part = [each for each in (parts.pop() if parts else [late.pop(0)]) if not each.is_told]
+        pieces = Pieces(page)
+        for part in pieces:
+            left = [each for each in part if not each.is_told]
             try:
-                await self._insist(part, hurry=len(part) > 1 or bool(parts))
+                await self._insist(left, hurry=len(left) > 1 or pieces.more)
             except Exception as error:  # noqa: BLE001 - handled below
-                if len(part) > 1:
-                    middle = len(part) // 2
-                    parts += [part[middle:], part[:middle]]
-                elif is_late(error):
-                    late.append(part[0])
-                elif again := self._refused(part[0], error):
-                    parts.append([again])
+                if pieces.halve(left):
+                    continue
+                if is_late(error):
+                    pieces.postpone(left)
+                elif self._replace(left[0], error):
+                    pieces.next(left)
 
-    async def _insist(self, part: list[QueuedReceipt], *, hurry: bool) -> None:
+    async def _insist(self, part: Sequence[QueuedReceipt], *, hurry: bool) -> None:
         """hurry: a timeout is raised: other receipts wait, or one receipt may be at fault."""
         pause = _FIRST_PAUSE_SECONDS
         while part:
@@ -217,8 +216,8 @@ class GroupCommit:
             now = monotonic()
             part = [each for each in part if now < each.until and not each.is_told]
 
-    def _refused(self, each: QueuedReceipt, error: Exception) -> QueuedReceipt | None:
-        """The dead letter to write instead of a receipt that the database refuses, if possible."""
+    def _replace(self, each: QueuedReceipt, error: Exception) -> bool:
+        """Make a dead letter of a receipt that the database refuses; False: it cannot be made."""
         receipt = each.receipt
         instead = None
         if is_refusal(error) and not each.replaced:
@@ -231,9 +230,9 @@ class GroupCommit:
         )
         if instead is None:
             each.end(NotDurable("the receipt cannot be written"))
-            return None
+            return False
         each.receipt, each.replaced = instead, True
-        return each
+        return True
 
     async def _give_up_late(self) -> None:
         """Answer requests that have waited too long; their unwritten receipts are dropped."""

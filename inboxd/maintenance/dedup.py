@@ -10,6 +10,7 @@ from time import monotonic
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.dedup import Windows
+from inboxd.model.splitting import PageSize
 from inboxd.store import dedup
 from inboxd.store.pools import borrow
 
@@ -43,7 +44,7 @@ class DedupPurger:
         self._settings = windows
         self._windows = windows
         self._walk: WalkPace | None = None
-        self._size = _FEWEST
+        self._size = PageSize(_FEWEST, _MOST, _FEWEST)
 
     async def purge(self) -> None:
         """Make the due steps, for half a second at most."""
@@ -54,18 +55,17 @@ class DedupPurger:
                 self._walk = WalkPace(blocks, self._period(), monotonic())
             walk = self._walk
             while walk.behind(now := monotonic()) and now < end:
-                gone = await dedup.forget(
-                    session, self._windows, walk.block, walk.block + self._size
-                )
-                walk.block += self._size
+                last = walk.block + self._size.now
+                gone = await dedup.forget(session, self._windows, walk.block, last)
+                walk.block = last
                 self._context.metrics.dedup_forgotten.inc(gone)
                 self._adapt(monotonic() - now)
 
     def _adapt(self, took: float) -> None:
         if took > _STEP_SECONDS:
-            self._size = max(_FEWEST, self._size // 2)
+            self._size.failed(self._size.now)
         elif took < _STEP_SECONDS / 2:
-            self._size = min(_MOST, self._size * 2)
+            self._size.went_well()
 
     def _period(self) -> float:
         windows = self._windows

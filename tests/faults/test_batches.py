@@ -10,9 +10,11 @@ import anyio.to_thread
 import pytest
 
 from inboxd.embedded import Server
+from inboxd.engine.batch_folder import BatchFolder
+from tests.store import members
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.locks import end_waiters, lock_awaited
-from tests.support.rows import Hasty, daemon_session, emit
+from tests.support.rows import Hasty, daemon_pool, daemon_session, emit, join
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +107,31 @@ async def test_a_locked_batch_delays_no_other(
             await send_batch(ledger, 2)
         await eventually(lambda: _are_told(ledger, 3))
     await eventually(lambda: _are_told(ledger, 4))
+
+
+async def test_batches_beside_a_locked_one_are_folded_without_it(database: Database) -> None:
+    """They are folded in one transaction, which fails; no sweep finds them."""
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        locked, *others = [await members.send_batch(session, 1) for _ in range(3)]
+        me = await join(session)
+        await members.settle(session, me, await members.claim(session, me))
+        folder = BatchFolder(pool)
+
+        async def has_folded(*expected: int) -> bool:
+            rows = await database.fetch("select id from inboxd.batches where status = 'succeeded'")
+            return {row[0] for row in rows} == set(expected)
+
+        async with anyio.create_task_group() as tasks:
+            async with session.transaction():
+                await session.connection.execute(
+                    f"select from inboxd.batches where id = {locked} for update"
+                )
+                for batch in (locked, *others):
+                    folder.note(batch)
+                tasks.start_soon(folder.run)
+                await eventually(partial(has_folded, *others))
+            await eventually(partial(has_folded, locked, *others))
+            tasks.cancel_scope.cancel()
 
 
 async def _are_told(database: Database, times: int) -> bool:

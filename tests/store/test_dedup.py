@@ -175,6 +175,17 @@ def test_a_walk_spreads_over_its_period(seconds: float, block: int, *, behind: b
     assert not walk.over(seconds)
 
 
+async def test_steps_of_a_walk_adapt_to_their_duration(pool: Pool) -> None:
+    purger = DedupPurger(
+        MaintenanceContext(pool, Metrics("test"), UUID(int=1)), Windows(timedelta(hours=1))
+    )
+    sizes = [purger._size.now]
+    for seconds in (0.01, 0.01, 0.04, 0.06, 0.06, 0.06):
+        purger._adapt(seconds)
+        sizes.append(purger._size.now)
+    assert sizes == [16, 32, 64, 64, 32, 16, 16]
+
+
 async def test_duplicates_are_reported_once(database: Database, pool: Pool) -> None:
     for body in ("{}", "{}", "[1]"):
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", body)

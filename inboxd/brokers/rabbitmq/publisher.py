@@ -26,6 +26,7 @@ from inboxd.brokers.rabbitmq import amqp, incoming
 from inboxd.brokers.rabbitmq.connection import AmqpClosed, AmqpConnection
 from inboxd.brokers.rabbitmq.servers import connect
 from inboxd.errors import MessageRefused
+from inboxd.model.splitting import PageSize
 from inboxd.settings import Broker
 
 _PIECE = 64 * 1024  # bytes that are sent at once
@@ -65,16 +66,17 @@ class RabbitMQPublisher:
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
         page = Published(messages, tell)
-        most = len(messages)
+        size = PageSize(len(messages), len(messages))
         try:
             while page.left:
                 try:
-                    await self._publish(page, most)
-                    most *= 2
+                    await self._publish(page, size.now)
+                    size.went_well()
                     if self._suspect:
                         self._suspicious = math.inf  # its size was not the reason
                 except AmqpClosed as closed:
-                    most = self._halve(closed, page)
+                    size.failed(page.awaited)
+                    self._sort_out(closed, page)
                     await self._connection.open_channel()
                     await self.prepare()
         except BaseException:
@@ -146,12 +148,12 @@ class RabbitMQPublisher:
 
     # ------------------------------------------------------------------ after a closed channel
 
-    def _halve(self, closed: AmqpClosed, page: Published) -> int:
-        """How many to publish next. Raises BrokerUnavailable if no message can be the reason."""
+    def _sort_out(self, closed: AmqpClosed, page: Published) -> None:
+        """Refuse a message that was alone. Raises BrokerUnavailable if no message is the reason."""
         if closed.code not in _TO_BLAME or not page.awaited:
             raise self._connection.unavailable(f"closed the channel ({closed.text})") from closed
         if page.awaited > 1:
-            return page.awaited // 2
+            return
         (alone,) = page.unconfirmed()
         message = page.messages[alone]
         refusal = _refusal(closed, message)
@@ -161,7 +163,6 @@ class RabbitMQPublisher:
         for place in page.places():
             if _is_like(page.messages[place], message, closed.code):
                 page.tell(place, refusal)
-        return 1
 
 
 def _is_like(other: OutgoingMessage, message: OutgoingMessage, code: int) -> bool:

@@ -40,6 +40,7 @@ from inboxd.events.chunks.splitting import SplitProgress, may_halve
 from inboxd.events.chunks.written import WrittenChunks, WrittenMark
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
 from inboxd.model.outcome import Succeeded
+from inboxd.model.splitting import Pieces
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.session import Session
@@ -66,12 +67,11 @@ class ChunkRun:
     ) -> BaseException | None:
         """Run a chunk; returns the error if the chunk must be requeued as a whole."""
         mark = WrittenMark.of(written)
-        todo: list[ChunkPart] = [chunk.whole]
-        course = SplitProgress()
-        while todo:
-            part = todo.pop()
-            if isinstance(part, StoredChunk) and part is not chunk.whole:
-                held = await part.hold(session, chunk.unread)
+        pieces, course = Pieces(chunk.whole), SplitProgress()
+        for piece in pieces:
+            part = piece
+            if isinstance(piece, StoredChunk) and piece is not chunk.whole:
+                held = await piece.hold(session, chunk.unread)
                 if held is None:
                     continue
                 part = held
@@ -89,8 +89,8 @@ class ChunkRun:
                 return mark.back(written, error)  # the target is down: the halves would fail, too
             else:
                 course.failed(error, own=own, alone=False)
-                todo += reversed(part.halves())
-            if course.is_hopeless(more=bool(todo)):
+                pieces.next(*part.halves())
+            if course.is_hopeless(more=pieces.more):
                 return course.error if course.told else mark.back(written, course.error)
         return None
 

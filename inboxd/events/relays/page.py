@@ -25,6 +25,7 @@ from inboxd.events.relays.messages import RelayMessages
 from inboxd.events.settling import EventSettling, PageResults, counted, ended_story
 from inboxd.events.sources.bucket_claim import BucketClaim
 from inboxd.model.outcome import Succeeded, explain
+from inboxd.model.splitting import Pieces
 from inboxd.registry.relays import breaker_of
 from inboxd.settings import Relay
 from inboxd.store import bodies, events, lines, relays
@@ -217,9 +218,8 @@ class RelayPage:
         """Settle events, and fail those that cannot be settled. Raises errors of all events."""
         self.results.done = []
         me = self._parts.me.id
-        parts = [self._confirmed]
-        while parts:
-            part = parts.pop()
+        pieces: Pieces[Sequence[tuple[ClaimedEvent, float]]] = Pieces(self._confirmed)
+        for part in pieces:
             done = [(row["id"], seconds) for row, seconds in part]
             try:
                 async with session.transaction():  # on a savepoint
@@ -227,10 +227,7 @@ class RelayPage:
             except Exception as error:
                 if not is_refusal(error):
                     raise
-                if len(part) > 1:
-                    middle = len(part) // 2
-                    parts += [part[middle:], part[:middle]]
-                else:
+                if not pieces.halve(part):
                     self._give_up(part[0], error)
 
     def _give_up(self, confirmed: tuple[ClaimedEvent, float], error: Exception) -> None:

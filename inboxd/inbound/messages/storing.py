@@ -22,6 +22,7 @@ from inboxd.inbound.event_maker import broken_instead
 from inboxd.inbound.messages.compiled import CompiledMessageSource
 from inboxd.inbound.messages.streams import OpenedStreams
 from inboxd.model.message import ReceivedMessage
+from inboxd.model.splitting import Pieces
 from inboxd.store import topics
 from inboxd.store.connections import is_late, is_passing, is_refusal
 from inboxd.store.pools import Pool, borrow
@@ -90,28 +91,26 @@ class PageStoring:
             raise TopicsPaused(frozenset(found))
 
     async def _store_each(self, messages: Sequence[ReceivedMessage]) -> None:
-        parts, again, instead = [messages], None, None
-        while parts:
-            part = parts.pop()
+        pieces, again, instead = Pieces(messages), None, None
+        for part in pieces:
             try:
                 await self._store(part)
             except LeaseLost:
                 await self._leave_taken()
-                parts.append(part)
+                pieces.next(part)
             except Exception as error:
                 if is_passing(error) or part[0] is instead:
                     raise
                 if is_late(error) and not await commits(self._commit):
                     raise
-                if len(part) > 1:
-                    middle = len(part) // 2
-                    parts += [part[middle:], part[:middle]]
-                elif is_late(error) and part[0] is not again:
+                if pieces.halve(part):
+                    continue
+                if is_late(error) and part[0] is not again:
                     again = part[0]
-                    parts.append(part)
+                    pieces.next(part)
                 else:
                     instead = self._instead(part[0], error)
-                    parts.append([instead])
+                    pieces.next([instead])
 
     async def _store(self, part: Sequence[ReceivedMessage]) -> None:
         started = monotonic()

@@ -33,6 +33,7 @@ from inboxd.inbound.spool.markers import Gates
 from inboxd.inbound.spool.pages import DrainPage, SpooledFrame, SpooledPages
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
+from inboxd.model.splitting import PageSize, Pieces
 from inboxd.model.wording import plural
 from inboxd.store.connections import is_late, is_refusal, waits_for_lock
 from inboxd.telemetry.logs import get_logger
@@ -80,7 +81,7 @@ class Drain:
         self._write_last, self._write_alone = ways.last or write, ways.alone or write
         self._commits = partial(commits, ways.commit)
         self._closing, self._last = after / 4, 0.75 * after
-        self._rows = _PAGE_ROWS
+        self._size = PageSize(_PAGE_ROWS, _PAGE_ROWS, _FEWEST_ROWS)
         self._lock: Lock | None = None
         self.drained = 0
         self._trouble: str | None = None
@@ -132,7 +133,7 @@ class Drain:
             return more
 
     def _begin_again(self) -> None:
-        self._rows = max(_FEWEST_ROWS, self._rows // 2)
+        self._size.failed(self._size.now)
         self._forget()
         self._leave()
 
@@ -154,7 +155,7 @@ class Drain:
         return not page.is_last
 
     async def _read(self) -> DrainPage:
-        return await to_thread.run_sync(self._spooled.next, self._rows)
+        return await to_thread.run_sync(self._spooled.next, self._size.now)
 
     async def _store_and_read(self, rows: Sequence[SpooledFrame]) -> DrainPage:
         """Store a page while a thread reads the next; pass the stored one when both have ended."""
@@ -228,19 +229,16 @@ class Drain:
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
         """Halve a page to find the receipt at fault. write: requests wait: a timeout is raised."""
         hurried, write = write is not None, write or self._write
-        parts = [await self._young(page)]
-        while parts:
-            part = parts.pop()
+        pieces = Pieces(await self._young(page))
+        for part in pieces:
             error = await self._try_write([each.receipt for each in part], write) if part else None
             if error is None:
                 continue
             if is_late(error) and (hurried or not await self._commits()):
                 raise error
-            if len(part) > 1:
-                middle = len(part) // 2
-                parts += [part[middle:], part[:middle]]
+            if pieces.halve(part):
                 if is_late(error):
-                    self._rows = max(_FEWEST_ROWS, middle)
+                    self._size.failed(len(part))
             elif is_late(error):
                 await self._give_more_time(part[0])
             else:
@@ -249,7 +247,7 @@ class Drain:
     def _pass_by(self, page: Sequence[SpooledFrame]) -> None:
         """Must not be called while a thread reads."""
         self._spooled.pass_by(page)
-        self._rows = min(_PAGE_ROWS, 2 * self._rows)
+        self._size.went_well()
 
     async def _try_write(self, receipts: Sequence[Receipt], write: Write) -> Exception | None:
         """Write receipts; returns a refusal or a timeout. Raises other errors."""

@@ -14,6 +14,7 @@ from inboxd.brokers import cloud_events
 from inboxd.brokers.cloud_events import CloudEvent
 from inboxd.brokers.contract import IncomingMessage, OutgoingMessage
 from inboxd.brokers.rabbitmq.connection import AmqpClosed
+from inboxd.brokers.rabbitmq.publisher import Published, RabbitMQPublisher
 from inboxd.settings import Broker
 from tests.brokers.rabbitmq.published import (
     Told,
@@ -247,6 +248,22 @@ async def test_the_message_that_closes_the_channel_is_found_without_its_words(
         }
     assert all(told.refused[place].unroutable for place in places)
     assert told.refused[100].for_good
+
+
+async def test_messages_behind_the_refused_one_are_published_in_growing_parts(
+    broker: Broker, queue: AbstractQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, publish = [], RabbitMQPublisher._publish
+
+    async def noted(self: RabbitMQPublisher, page: Published, most: int) -> None:
+        parts.append(most)
+        await publish(self, page, most)
+
+    monkeypatch.setattr(RabbitMQPublisher, "_publish", noted)
+    page = [a_message(queue.name, exchange="gone"), *some_messages(queue.name, 15)]
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(page, Told())
+    assert parts == [16, 8, 4, 2, 1, 1, 2, 4, 8]
 
 
 async def test_an_exchange_that_the_user_may_not_write_to_is_named(

@@ -119,7 +119,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def _drain(host: Host, rows: int) -> None:
     drain = host.drain()
-    drain._rows = rows  # as after an outage
+    drain._size.now = rows  # as after an outage
     await drain.finish()
     host.looks.clear()
     await host.drain().finish()

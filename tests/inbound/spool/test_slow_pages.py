@@ -137,6 +137,19 @@ async def test_a_slow_receipt_gets_more_time_alone(
         assert process.apart() == []
 
 
+async def test_pages_behind_a_slow_one_are_smaller_and_grow_again(
+    process: SlowProcess, tables: SlowTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.inbound.spool.drain._PAGE_ROWS", 8)
+    monkeypatch.setattr("inboxd.inbound.spool.drain._FEWEST_ROWS", 1)
+    await process.spool(*map(str, range(30)))
+    tables.endless = {"0"}
+    with anyio.fail_after(WITHIN):
+        await process.draining().finish()
+    # The first of these was read while the slow page was stored.
+    assert [len(page) for page in tables.pages[-4:]] == [8, 2, 4, 8]
+
+
 async def test_no_page_is_halved_or_set_apart_while_commits_fail(
     process: SlowProcess, tables: SlowTables
 ) -> None:
