@@ -3,7 +3,7 @@
 from time import monotonic
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.settler import Settler
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.parts import Parts
 from inboxd.store import commands
 from inboxd.store.pools import borrow
@@ -16,11 +16,11 @@ _LOOK_SHARE = 1 / 100
 
 
 class LostClaims:
-    def __init__(self, parts: Parts, admission: Admission, settler: Settler) -> None:
-        """Give back commands that are known neither to `admission` nor to `settler`."""
+    def __init__(self, parts: Parts, admission: Admission, outcomes: UnwrittenOutcomes) -> None:
+        """Give back commands that are known neither to `admission` nor to `outcomes`."""
         self._parts = parts
         self._admission = admission
-        self._settler = settler
+        self._outcomes = outcomes
         self._look_at = 0.0
 
     @property
@@ -32,7 +32,7 @@ class LostClaims:
         self._look_at = 0.0
 
     async def give_back(self) -> int:
-        known, began = list(self._admission.known | self._settler.ids), monotonic()
+        known, began = list(self._admission.known | self._outcomes.ids), monotonic()
         async with borrow(self._parts.pool) as session:
             unknown = await commands.release(session, self._parts.me.id, but=known)
         # While an old snapshot is open, a search reads all rows that this worker ever claimed.

@@ -24,6 +24,7 @@ from inboxd.commands.sources.lanes import PlainLanes
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import CommandSource, look
 from inboxd.commands.sources.suspects import Suspects
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Page, Survey, soonest
 from inboxd.model.priority_order import PriorityOrder
@@ -49,13 +50,17 @@ class CommandProcessing:
         self._order = PriorityOrder(_priorities(self.queues))
         self._key_runs = KeyRuns(self._admission.key_concurrency)
         judge = CommandJudge(parts)
-        self.settler = Settler(parts, judge.outcome, on_requeue=wake, on_written=self._written)
-        self._lost_claims = LostClaims(parts, self._admission, self.settler)
+        outcomes = self.outcomes = UnwrittenOutcomes()
+        self.settler = Settler(
+            parts, outcomes, judge.outcome, on_requeue=wake, on_written=self._written
+        )
+        self._lost_claims = LostClaims(parts, self._admission, outcomes)
         self._lanes = PlainLanes(parts, self._admission, self._order)
         self.progress = Progresses(parts.pool, parts.me.id)
         self._bodies = CommandBodies(parts, self._upcoming)
         self._run = CommandRun(
             parts,
+            outcomes,
             self.settler,
             judge,
             self._bodies,
@@ -64,7 +69,7 @@ class CommandProcessing:
         )
         self._runners = Runners(
             self._run,
-            self.settler,
+            outcomes,
             self._key_runs,
             self._admission,
             tasks,
@@ -73,10 +78,10 @@ class CommandProcessing:
             on_loss=self._lost_claims.soon,
         )
         limited = self._limited = LimitedQueues(
-            parts, self.settler, self._key_runs, self._admission, self._order
+            parts, outcomes, self._key_runs, self._admission, self._order
         )
         self._suspects = Suspects(
-            parts, limited, self.settler, tasks, self._admission, on_change=self._look_again
+            parts, limited, outcomes, tasks, self._admission, on_change=self._look_again
         )
         self._sources: Sequence[CommandSource] = (self._suspects, self._lanes, limited)
         # The next page is claimed when at most this many commands are left.
@@ -92,7 +97,7 @@ class CommandProcessing:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self.in_flight or self.settler.waiting)
+        return bool(self.in_flight or self.outcomes.waiting)
 
     @property
     def queues(self) -> Mapping[str, Queue]:
@@ -186,7 +191,7 @@ class CommandProcessing:
 
     def _free_room(self) -> int:
         # Commands whose outcomes wait to be written are still leased: many of them take room.
-        behind = max(0, self.settler.waiting - _MOST_BEHIND)
+        behind = max(0, self.outcomes.waiting - _MOST_BEHIND)
         ahead = self._prefetch.ahead
         most = self._admission.limits.concurrency + ahead
         self._refill_at = most - 1 - ahead // 2
@@ -195,7 +200,7 @@ class CommandProcessing:
     def _ended(self, row: ClaimedCommand) -> None:
         self._suspects.ended(row)
         self._free()
-        if self._key_runs.ended and not self.settler.waiting:
+        if self._key_runs.ended and not self.outcomes.waiting:
             self._wake()
 
     def _left(self) -> None:
@@ -219,7 +224,7 @@ class CommandProcessing:
     def _free(self) -> None:
         if self.in_flight <= self._refill_at and not self._freed.is_set():
             self._freed.set()
-            if self._wants_room and self.settler.waiting <= _MOST_BEHIND:
+            if self._wants_room and self.outcomes.waiting <= _MOST_BEHIND:
                 # Claim the next page while the rest of this one runs, even if its commands are
                 # quick.
                 self._runners.give_way()
@@ -278,7 +283,7 @@ class CommandProcessing:
                 while self.in_flight:
                     await self.room()
         with anyio.move_on_after(5):
-            await self.settler.flush()
+            await self.outcomes.flush()
 
 
 def _priorities(queues: Mapping[str, Queue]) -> dict[str, int]:

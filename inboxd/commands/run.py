@@ -3,7 +3,7 @@
 The handler's effects, the rows that it sent and its settlement commit together, in the command's
 own transaction if the handler used one (promise 2); after a lost lease nothing is written (promise
 3). Known limit: effects outside the database happen at least once (`ctx.idempotency_key`). *See:*
-`runners`, before it; `settler` and `inboxd.store.handler_connection`, after it.
+`runners`, before it; `unwritten` and `inboxd.store.handler_connection`, after it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,6 +24,7 @@ from inboxd.commands.judge import CommandJudge
 from inboxd.commands.key_turns import KeyTurn, KeyTurnDue
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine import row_log
 from inboxd.engine.execution import HandlerStopped, Task
 from inboxd.engine.forgiveness import LossExemptions
@@ -64,6 +65,7 @@ class CommandRun:
     def __init__(
         self,
         parts: Parts,
+        outcomes: UnwrittenOutcomes,
         settler: Settler,
         judge: CommandJudge,
         bodies: CommandBodies,
@@ -73,6 +75,7 @@ class CommandRun:
     ) -> None:
         """keeps_position: whether a command that runs again keeps its position in its line."""
         self._parts = parts
+        self._outcomes = outcomes
         self._settler = settler
         self._judge = judge
         self._bodies = bodies
@@ -190,12 +193,12 @@ class CommandRun:
         if own.held is None and row["ordering_key"] is not None and ended.writes:
             # The database may refuse these rows: the key's next command starts only after the
             # write.
-            written = await self._settler.see(ended)
+            written = await self._outcomes.see(ended)
         elif own.held is None:
-            await self._settler.add(ended)
+            await self._outcomes.add(ended)
         else:
             if row["ordering_key"] is not None:
-                await self._settler.written(row)
+                await self._outcomes.of_key(row)
             await self._commit(own, ended)
         seconds = cast("Settlement", ended.outcome).seconds
         self._count(row, "succeeded", seconds)
@@ -324,21 +327,21 @@ class CommandRun:
             again = Requeue(
                 row["id"], "pending", delay=error.seconds, fence=row["fence"], unrun=True
             )
-            self._settler.hand_over(EndedCommand(row, again))
+            self._outcomes.hand_over(EndedCommand(row, again))
             return "unsuccessful"
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
             again = Requeue(
                 row["id"], "pending", delay=_LATER_SECONDS, fence=row["fence"], unrun=True
             )
-            self._settler.hand_over(EndedCommand(row, self._with_position(row, again)))
+            self._outcomes.hand_over(EndedCommand(row, self._with_position(row, again)))
             return "unsuccessful"
         outcome = self._judge.outcome(row, error)
         again = requeue(outcome, row, self._parts.me, row["fence"])
         if isinstance(error, TooNew):  # the handler never began, so the command stays a suspect
             again = replace(again, unrun=True)
         told = self._settler.failed(row, outcome, error)
-        await self._settler.add(EndedCommand(row, self._with_position(row, again), failed=told))
+        await self._outcomes.add(EndedCommand(row, self._with_position(row, again), failed=told))
         self._count(row, name(outcome), seconds)
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
@@ -350,11 +353,11 @@ class CommandRun:
     async def _stopped(self, row: ClaimedCommand, error: HandlerStopped, seconds: float) -> None:
         """Cancel the stopped command, or give it back without spending an attempt."""
         if error.reason == CANCELLED:
-            await self._settler.add(cancelled(row, seconds))
+            await self._outcomes.add(cancelled(row, seconds))
             self._count(row, "cancelled", seconds)
         else:
             again = Requeue(row["id"], "pending", fence=row["fence"])
-            self._settler.hand_over(EndedCommand(row, self._with_position(row, again)))
+            self._outcomes.hand_over(EndedCommand(row, self._with_position(row, again)))
         _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
 
     def _count(self, row: ClaimedCommand, outcome: tally.Outcome, seconds: float) -> None:

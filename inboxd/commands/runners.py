@@ -16,8 +16,8 @@ from anyio.abc import TaskGroup
 from inboxd.commands.admission import Admission
 from inboxd.commands.ended import cancelled, given_back
 from inboxd.commands.run import CommandRun, RunEnd
-from inboxd.commands.settler import Settler
 from inboxd.commands.sources.key_runs import KeyRuns
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.execution import CooperativeYield
 from inboxd.model.outcome import explain
 from inboxd.store.rows import ClaimedCommand
@@ -30,7 +30,7 @@ class Runners:
     def __init__(
         self,
         run: CommandRun,
-        settler: Settler,
+        outcomes: UnwrittenOutcomes,
         key_runs: KeyRuns,
         admission: Admission,
         tasks: TaskGroup,
@@ -41,7 +41,7 @@ class Runners:
     ) -> None:
         """on_left: a command was left to another worker; on_loss: search for lost claims."""
         self._run = run
-        self._settler = settler
+        self._outcomes = outcomes
         self._key_runs = key_runs
         self._admission = admission
         self._prefetch = admission.prefetch
@@ -68,10 +68,10 @@ class Runners:
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
             rows = [row for row in rows if row["ordering_key"] is None]
-            first, back = self._key_runs.begin(keyed, self._settler.handed_over)
+            first, back = self._key_runs.begin(keyed, self._outcomes.handed_over)
             rows += first
             self._to_its_line(back)
-        self._key_runs.expect_no_more(self._settler.handed_over)
+        self._key_runs.expect_no_more(self._outcomes.handed_over)
         now = monotonic()
         self._ready.extend((row, now) for row in rows)
         self._cooperative_yield.served()
@@ -89,7 +89,7 @@ class Runners:
             stopped.append(leased[0])
         for row in stopped:
             self._run.drop(row)
-            self._settler.hand_over(cancelled(row, 0.0))
+            self._outcomes.hand_over(cancelled(row, 0.0))
             self._ended(row, well=True)
         self._run.cancel(ids)
 
@@ -140,7 +140,7 @@ class Runners:
     def _ended(self, row: ClaimedCommand, *, well: bool) -> None:
         self._admission.ended(row)
         if row["ordering_key"] is not None:
-            following, back = self._key_runs.end(row, self._settler.handed_over, well=well)
+            following, back = self._key_runs.end(row, self._outcomes.handed_over, well=well)
             if following is not None:
                 self._ready.appendleft((following, monotonic()))
             if back:
@@ -150,7 +150,7 @@ class Runners:
     def _to_its_line(self, rows: Iterable[ClaimedCommand]) -> None:
         """Give back commands that waited behind another of their key; they keep their positions."""
         for row in rows:
-            self._settler.hand_over(given_back(row, "waiting"))
+            self._outcomes.hand_over(given_back(row, "waiting"))
             self._ended(row, well=False)
 
     def shorten(self) -> None:
@@ -165,5 +165,5 @@ class Runners:
         leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
         for row in [row for row, _ in leased if which(row)]:
             self._run.drop(row)
-            self._settler.hand_over(given_back(row, "pending"))
+            self._outcomes.hand_over(given_back(row, "pending"))
             self._ended(row, well=False)

@@ -5,7 +5,7 @@ one. Children are inserted only for rows whose settlement matched, in the same t
 3); a write that fails for one row is repeated row by row; outcomes are kept while the database is
 away. Known limits: while an emitted event waits for its dedup key (at most
 `database.lock_timeout`), other outcomes wait, too; commands whose outcomes are not written when the
-process dies run again. *See:* `run`, before it; `inboxd.store.commands`, after it.
+process dies run again. *See:* `unwritten`, before it; `inboxd.store.commands`, after it.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -16,6 +16,7 @@ import anyio
 
 from inboxd.api.hooks import FailedAttempt
 from inboxd.commands.ended import EndedCommand
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine import row_log
 from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.outcomes import requeue, site_of
@@ -31,7 +32,6 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_MOST_GATHERED = 2_000
 _PAUSE = 0.5
 
 
@@ -41,6 +41,7 @@ class Settler:
     def __init__(
         self,
         parts: Parts,
+        outcomes: UnwrittenOutcomes,
         judge: Callable[[ClaimedCommand, Exception], Unsuccessful],
         *,
         on_requeue: Callable[[], None],
@@ -48,27 +49,10 @@ class Settler:
     ) -> None:
         """on_requeue: requeues were written, which change the processor's next due time."""
         self._parts = parts
+        self._outcomes = outcomes
         self._judge = judge
         self._on_requeue = on_requeue
         self._on_written = on_written
-        self._gathered: list[EndedCommand] = []
-        self._work = anyio.Event()
-        self._written = anyio.Event()
-        self._writing: list[EndedCommand] = []
-        # Number of outcomes handed over, and number of written ones, in the same order.
-        self.handed_over = 0
-        self.through = 0
-        # Outcomes that a task waits for, by id; False: this outcome was not written.
-        self._watched: dict[int, bool] = {}
-
-    @property
-    def waiting(self) -> int:
-        return self.handed_over - self.through
-
-    @property
-    def ids(self) -> set[int]:
-        """Ids of commands whose outcomes are not written yet, so that they are still leased."""
-        return {ended.outcome.id for ended in (*self._gathered, *self._writing)}
 
     def failed(
         self, row: ClaimedCommand, outcome: Unsuccessful, error: BaseException
@@ -80,51 +64,14 @@ class Settler:
         handler = parts.registry.commands.get(row["type"])
         return failed_attempt(parts.me, row, handler, outcome, error)
 
-    async def add(self, ended: EndedCommand) -> None:
-        """Hand over an outcome; waits while too many outcomes are unwritten."""
-        while len(self._gathered) >= _MOST_GATHERED:
-            await self._written.wait()
-        self.hand_over(ended)
-
-    def hand_over(self, ended: EndedCommand) -> None:
-        """Like `add` without a wait: for commands that are given back, which claims limit."""
-        self._gathered.append(ended)
-        self.handed_over += 1
-        self._work.set()
-
-    async def see(self, ended: EndedCommand) -> bool:
-        """Hand over an outcome and wait for its write; False: it was not written."""
-        self._watched[ended.outcome.id] = True
-        try:
-            await self.add(ended)
-            while any(each is ended for each in (*self._gathered, *self._writing)):
-                await self._written.wait()
-            return self._watched[ended.outcome.id]
-        finally:
-            del self._watched[ended.outcome.id]
-
-    async def flush(self) -> None:
-        while self.waiting:
-            await self._written.wait()
-
-    async def written(self, row: ClaimedCommand) -> None:
-        """The row's own transaction cannot commit before its key's earlier outcomes."""
-        while any(_same_key(ended.row, row) for ended in (*self._gathered, *self._writing)):
-            await self._written.wait()
-
     async def run(self) -> None:
         while True:
-            await self._work.wait()
-            self._work = anyio.Event()
-            page, self._gathered = self._gathered, []
-            self._writing = page
+            page, written = await self._outcomes.take(), 0
             try:
                 await self._write_all(page)
-                self.through += len(page)
+                written = len(page)
             finally:
-                self._writing = []
-                self._written.set()
-                self._written = anyio.Event()
+                self._outcomes.taken(written)
                 self._on_written()
 
     async def _write_all(self, page: list[EndedCommand]) -> None:
@@ -193,7 +140,7 @@ class Settler:
         if row_log.logs_ends():
             _log_ends(part, held)
         if lost := len(part) - len(held):
-            self._mark_lost(e.outcome.id for e in part if e.outcome.id not in held)
+            self._outcomes.not_written(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
 
@@ -209,12 +156,9 @@ class Settler:
             fleet.peers > 0 and any(_given_back(each) for each in requeues)
         )
 
-    def _mark_lost(self, ids: Iterable[int]) -> None:
-        self._watched.update((each, False) for each in ids if each in self._watched)
-
     async def _refused(self, ended: EndedCommand, error: Exception) -> None:
         """Requeue a command whose outcome the database refuses: a result, a time or a child."""
-        self._mark_lost([ended.outcome.id])
+        self._outcomes.not_written([ended.outcome.id])
         outcome = self._judge(ended.row, error)
         instead = requeue(outcome, ended.row, self._parts.me, ended.outcome.fence)
         if isinstance(ended.outcome, Requeue):
@@ -240,7 +184,3 @@ def _log_ends(part: Iterable[EndedCommand], held: Container[int]) -> None:
 def _given_back(each: Requeue) -> bool:
     """Whether a row is claimable at once, without an INSERT that notifies other workers."""
     return each.status != "failed" and each.delay is None and each.run_at is None
-
-
-def _same_key(one: ClaimedCommand, other: ClaimedCommand) -> bool:
-    return bool(one["ordering_key"] == other["ordering_key"] and one["queue"] == other["queue"])

@@ -24,6 +24,7 @@ from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.run import CommandRun
 from inboxd.commands.settler import Settler
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
@@ -180,10 +181,11 @@ class Stage:
 
     def _command_run(self) -> CommandRun:
         """Make it as `inboxd.commands.processing` does; the settler never runs."""
-        judge = self._judge_command
+        judge, outcomes = self._judge_command, UnwrittenOutcomes()
         return CommandRun(
             self.parts,
-            Settler(self.parts, judge.outcome, on_requeue=_nothing, on_written=_nothing),
+            outcomes,
+            Settler(self.parts, outcomes, judge.outcome, on_requeue=_nothing, on_written=_nothing),
             judge,
             CommandBodies(self.parts, tuple),
             say=self._say,

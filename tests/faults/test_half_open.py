@@ -12,6 +12,7 @@ import pytest
 
 from inboxd.commands.ended import EndedCommand
 from inboxd.commands.settler import Settler
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.embedded import Server
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.fleet import Fleet
@@ -83,8 +84,10 @@ async def test_a_vanished_server_is_waited_for_once(
         parts = SimpleNamespace(
             metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
         )
+        outcomes = UnwrittenOutcomes()
         settler = Settler(
             cast("Parts", parts),
+            outcomes,
             lambda _row, error: pytest.fail(str(error)),
             on_requeue=lambda: None,
             on_written=lambda: None,
@@ -102,7 +105,7 @@ async def test_a_vanished_server_is_waited_for_once(
             tasks.start_soon(settler.run)
             async with session.transaction():
                 await session.connection.execute("lock inboxd.commands in access exclusive mode")
-                settler.hand_over(EndedCommand(row, ended))
+                outcomes.hand_over(EndedCommand(row, ended))
                 tasks.start_soon(declare_dead)
                 await lock_awaited(database, 2)
                 assert way.swallow("test") == 2
@@ -110,7 +113,7 @@ async def test_a_vanished_server_is_waited_for_once(
                     _wait_an_hour(each)
                 await eventually(nobody_waits)  # the server's own time limit
             with bounded():
-                await settler.flush()
+                await outcomes.flush()
             tasks.cancel_scope.cancel()
         assert await database.fetchval("select count(*) from inboxd.commands_history") == 1
         assert await workers.declare_dead(pool, dead, 0, 3) == []

@@ -132,9 +132,9 @@ class Site:
         upkeep = BreakerUpkeep(parts.breakers, parts.pool, self.worker, parts.metrics)
         await upkeep.turn()
         admission, order = Admission(parts), PriorityOrder({})
-        settler: Any = SimpleNamespace(through=0, handed_over=0)
+        outcomes: Any = SimpleNamespace(through=0, handed_over=0)
         key_runs = KeyRuns(admission.key_concurrency)
-        limited = LimitedQueues(parts, settler, key_runs, admission, order)
+        limited = LimitedQueues(parts, outcomes, key_runs, admission, order)
         commands = (PlainLanes(parts, admission, order), limited)
         events = SingleSource(parts)
         async with borrow(parts.pool) as session:

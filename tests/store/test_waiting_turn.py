@@ -45,8 +45,8 @@ async def _claimed(world: World, database: Database) -> list[int]:
     admission = Admission(parts)
     order = PriorityOrder({name: each.priority for name, each in parts.queues.by_name.items()})
     lanes = PlainLanes(parts, admission, order)
-    settler = MagicMock(through=0, handed_over=0)
-    limited = LimitedQueues(parts, settler, KeyRuns(admission.key_concurrency), admission, order)
+    outcomes = MagicMock(through=0, handed_over=0)
+    limited = LimitedQueues(parts, outcomes, KeyRuns(admission.key_concurrency), admission, order)
     sources: Sequence[CommandSource] = (lanes, limited)
     claimed: list[int] = []
     async with daemon_pool(database) as pool:

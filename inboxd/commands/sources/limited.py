@@ -12,10 +12,10 @@ from time import monotonic
 from uuid import UUID
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.settler import Settler
 from inboxd.commands.sources.key_finder import KeyFinder
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.source import Sightings, advance
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.model.key_round_robin import RUN, share
@@ -57,13 +57,13 @@ class LimitedQueues:
     def __init__(
         self,
         parts: Parts,
-        settler: Settler,
+        outcomes: UnwrittenOutcomes,
         key_runs: KeyRuns,
         admission: Admission,
         order: PriorityOrder,
     ) -> None:
         self._parts = parts
-        self._settler = settler
+        self._outcomes = outcomes
         self._key_runs = key_runs
         self._admission = admission
         self._order = order
@@ -91,7 +91,7 @@ class LimitedQueues:
         """Forget the server, since the connection was lost; a claim may have committed."""
         self._lanes.forget()
         self._known.clear()
-        self._key_runs.expect_no_more(self._settler.handed_over)
+        self._key_runs.expect_no_more(self._outcomes.handed_over)
 
     # ------------------------------------------------------------------------------------ looks
 
@@ -161,7 +161,7 @@ class LimitedQueues:
         queue = ask.queue
         known, bounds = self._of(queue), self._admission.bounds(queue)
         if self._key_runs.ended:
-            for key in self._key_runs.written(self._settler.through):
+            for key in self._key_runs.written(self._outcomes.through):
                 self._of(key.queue).keys.turns.add([key.key])
         async with borrow(self._parts.pool) as session:
             want = await self._want(session, ask, known, room)

@@ -16,11 +16,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.settler import Settler
 from inboxd.commands.sources.alone_lease import AloneLease
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import Sightings
 from inboxd.commands.sources.suspect_groups import SuspectGroup, grouped, time_of
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.model.outcome import explain
@@ -49,14 +49,14 @@ class Suspects:
         self,
         parts: Parts,
         limited: LimitedQueues,
-        settler: Settler,
+        outcomes: UnwrittenOutcomes,
         tasks: TaskGroup,
         admission: Admission,
         on_change: Callable[[], None],
     ) -> None:
         self._parts = parts
         self._limited = limited
-        self._settler = settler
+        self._outcomes = outcomes
         self._tasks = tasks
         self._admission = admission
         self._on_change = on_change
@@ -223,7 +223,7 @@ class Suspects:
 
     async def _claim_alone(self, group: SuspectGroup) -> list[ClaimedCommand]:
         """Stop claiming for a suspect; lease it when all other commands have ended."""
-        if self._admission.in_flight or self._settler.waiting:
+        if self._admission.in_flight or self._outcomes.waiting:
             if self._wants or group.since >= _PATIENCE:
                 self._wants = await self._lease.hold()
             return []
@@ -284,7 +284,7 @@ class Suspects:
 
     def written(self) -> None:
         """Outcomes were written: after a suspect's outcome, other commands may start."""
-        if self._settler.waiting:
+        if self._outcomes.waiting:
             return
         if self._ending:
             self._admit_others()

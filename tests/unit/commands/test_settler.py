@@ -10,6 +10,7 @@ import pytest
 from inboxd.commands import settler as module
 from inboxd.commands.ended import EndedCommand
 from inboxd.commands.settler import Settler
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
 from inboxd.store.settlements import Requeue, Settlement
@@ -18,9 +19,10 @@ from tests.support.waiting import bounded
 pytestmark = pytest.mark.anyio
 
 
-def _settler(parts: Any) -> Settler:
+def _settler(parts: Any, outcomes: UnwrittenOutcomes) -> Settler:
     return Settler(
         parts,
+        outcomes,
         lambda _row, error: Dead(explain(error)),
         on_requeue=lambda: None,
         on_written=lambda: None,
@@ -35,26 +37,27 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
         me=SimpleNamespace(id=uuid4(), process="host:1", release=None),
         hooks=SimpleNamespace(want_failures=False),
     )
-    settler = _settler(parts)
+    outcomes = UnwrittenOutcomes()
+    settler = _settler(parts, outcomes)
     errors: list[Exception | None] = [ValueError("refused"), ConnectionError("away"), None]
     seen: list[tuple[type, int]] = []
 
     async def write(part: list[EndedCommand]) -> None:
-        seen.append((type(part[0].outcome), settler.through))
+        seen.append((type(part[0].outcome), outcomes.through))
         if (error := errors.pop(0)) is not None:
             raise error
 
     monkeypatch.setattr(module, "_PAUSE", 0.001)
     monkeypatch.setattr(settler, "_write", write)
     row: Any = {"id": 1, "type": "t", "attempts": 0}
-    settler.hand_over(EndedCommand(row, Settlement(1, 1, "succeeded", 0.0, None)))
+    outcomes.hand_over(EndedCommand(row, Settlement(1, 1, "succeeded", 0.0, None)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(settler.run)
         with bounded():
-            await settler.flush()
+            await outcomes.flush()
         tasks.cancel_scope.cancel()
     assert seen == [(Settlement, 0), (Requeue, 0), (Requeue, 0)]
-    assert (settler.through, settler.handed_over) == (1, 1)
+    assert (outcomes.through, outcomes.handed_over) == (1, 1)
 
 
 @pytest.mark.parametrize(("emitters", "last"), [({2}, []), ({2, 3}, [{2}, {3}])])
@@ -66,7 +69,8 @@ async def test_only_outcomes_that_emit_wait_for_a_held_dedup_key(
         me=SimpleNamespace(id=uuid4(), process="host:1", release=None),
         hooks=SimpleNamespace(want_failures=False),
     )
-    settler = _settler(parts)
+    outcomes = UnwrittenOutcomes()
+    settler = _settler(parts, outcomes)
     waited: list[set[int]] = []
     written: list[tuple[type, int]] = []
 
@@ -82,11 +86,11 @@ async def test_only_outcomes_that_emit_wait_for_a_held_dedup_key(
     for id_ in (1, 2, 3, 4):
         row: Any = {"id": id_, "type": "t", "attempts": 0}
         ended = Settlement(id_, 1, "succeeded", 0.0, None)
-        settler.hand_over(EndedCommand(row, ended, emitted=[an_event] if id_ in emitters else []))
+        outcomes.hand_over(EndedCommand(row, ended, emitted=[an_event] if id_ in emitters else []))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(settler.run)
         with bounded():
-            await settler.flush()
+            await outcomes.flush()
         tasks.cancel_scope.cancel()
     assert waited == [{1, 2, 3, 4}, *last]
     assert [id_ for _, id_ in written[-len(emitters) :]] == sorted(emitters)

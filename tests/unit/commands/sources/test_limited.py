@@ -33,7 +33,7 @@ class Site:
         self.now = 100.0
         self.answers: list[Claimed] = []
         self.asked: list[Wanted] = []
-        settler: Any = SimpleNamespace(through=0, handed_over=0)
+        outcomes: Any = SimpleNamespace(through=0, handed_over=0)
         queues: Any = {"q": settings}
         parts: Any = MagicMock(
             settings=Settings(database={"dsn": "postgresql:///x"}, queues=queues),  # type: ignore[arg-type]
@@ -44,7 +44,7 @@ class Site:
         admission = Admission(parts)
         admission.prefetch.took = 0.001
         self.key_runs = KeyRuns(admission.key_concurrency)
-        self.limited = LimitedQueues(parts, settler, self.key_runs, admission, PriorityOrder({}))
+        self.limited = LimitedQueues(parts, outcomes, self.key_runs, admission, PriorityOrder({}))
         self.limited._of("q").keys.turns.add(keys)
 
         async def claim(*arguments: Any) -> Claimed:

@@ -11,11 +11,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from inboxd.commands.run import CommandRun, _Later
-from inboxd.commands.settler import Settler
 from inboxd.commands.sources import alone_lease, suspect_groups
 from inboxd.commands.sources import suspects as module
 from inboxd.commands.sources.suspect_groups import grouped, time_of
 from inboxd.commands.sources.suspects import Suspects
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.errors import Defer, TooNew
 from inboxd.model.outcome import Deferred
@@ -50,7 +50,7 @@ class Site:
         self.leases, self.written = list[str](), list[int]()
         self.may_empty, self.blocked = True, set[UUID]()
         self.room_left = 10
-        self.settler = SimpleNamespace(waiting=0)
+        self.outcomes = SimpleNamespace(waiting=0)
         self.exclusive_run = ExclusiveRun(on_change=self._changed, on_rest=self._rest)
         tasks = MagicMock()
         self.executions = SimpleNamespace(left_behind=False)
@@ -59,7 +59,7 @@ class Site:
         self.suspects = Suspects(
             parts,
             MagicMock(),
-            self.settler,  # type: ignore[arg-type]
+            self.outcomes,  # type: ignore[arg-type]
             tasks,
             self,  # type: ignore[arg-type] # admits everything
             on_change=lambda: None,
@@ -166,9 +166,9 @@ async def test_a_suspect_alone_has_nothing_beside_it(monkeypatch: pytest.MonkeyP
     site.may_empty = True
     assert await site.claim() == []
     assert site.suspects.exclusive
-    site.in_flight, site.settler.waiting = 0, 1
+    site.in_flight, site.outcomes.waiting = 0, 1
     assert await site.claim() == [], "with unwritten outcomes it still holds rows"
-    site.settler.waiting = 0
+    site.outcomes.waiting = 0
     assert await site.claim() == []
     assert site.exclusive_run.wanted, "events must rest first"
     site.exclusive_run.rest()
@@ -177,10 +177,10 @@ async def test_a_suspect_alone_has_nothing_beside_it(monkeypatch: pytest.MonkeyP
     assert site.asked == [(A, True)]
     assert site.suspects.exclusive
     assert not site.suspects.due
-    site.settler.waiting = 1
+    site.outcomes.waiting = 1
     site.suspects.ended(row)
     assert site.suspects.exclusive, "a death before the write would count against it"
-    site.settler.waiting = 0
+    site.outcomes.waiting = 0
     site.suspects.written()
     assert not site.suspects.exclusive
     assert not site.exclusive_run.wanted
@@ -326,12 +326,18 @@ async def test_a_survived_run_alone_is_written_before_others_start(
 )
 async def test_only_a_run_clears_a_suspect(error: Exception, unrun: bool) -> None:
     """In a rolling deploy, a worker that cannot read the payload must not clear it."""
-    settler = Settler(MagicMock(), MagicMock(), on_requeue=lambda: None, on_written=lambda: None)
+    outcomes = UnwrittenOutcomes()
     judge: Any = SimpleNamespace(outcome=lambda *_: Deferred(delay=2))
     parts: Any = MagicMock()
     parts.fleet.differs = False
     run = CommandRun(
-        parts, settler, judge, MagicMock(), say=MagicMock(), keeps_position=lambda _: True
+        parts,
+        outcomes,
+        MagicMock(),
+        judge,
+        MagicMock(),
+        say=MagicMock(),
+        keeps_position=lambda _: True,
     )
     await run._failed(
         cast(
@@ -342,4 +348,4 @@ async def test_only_a_run_clears_a_suspect(error: Exception, unrun: bool) -> Non
         error,
         0.1,
     )
-    assert [cast("Requeue", ended.outcome).unrun for ended in settler._gathered] == [unrun]
+    assert [cast("Requeue", ended.outcome).unrun for ended in outcomes._gathered] == [unrun]
