@@ -1,6 +1,6 @@
 """The end of a command: its outcome, and what its handler sent and emitted.
 
-*See:* `run`, `settler`.
+*See:* `attempts`, `settler`.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,19 @@ from inboxd.api.drafts import CommandDraft, EmittedDraft, encode
 from inboxd.api.hooks import FailedAttempt
 from inboxd.api.routes import Route
 from inboxd.engine.outcomes import parent_of
-from inboxd.errors import PayloadError
+from inboxd.errors import InboxdError, PayloadError
 from inboxd.model.lineage import uuid7
 from inboxd.store.batches import Planned
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Parent, Requeue, Settlement
 
 D = TypeVar("D", CommandDraft, EmittedDraft)
+
+CANCELLED = "its cancellation was requested"
+
+
+class Later(InboxdError):
+    """A failure that the command did not cause: it runs again soon, without spending an attempt."""
 
 
 class EndedCommand(NamedTuple):

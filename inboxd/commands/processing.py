@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
+from inboxd.commands.attempts import CommandAttempts
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.lost_claims import LostClaims
@@ -58,17 +59,16 @@ class CommandProcessing:
         self._lanes = PlainLanes(parts, self._admission, self._order)
         self.progress = Progresses(parts.pool, parts.me.id)
         self._bodies = CommandBodies(parts, self._upcoming)
-        self._run = CommandRun(
-            parts,
-            outcomes,
-            self.settler,
-            judge,
-            self._bodies,
-            say=self.progress.say,
-            keeps_position=self._admission.keeps_order,
-        )
+        attempts = self._attempts = CommandAttempts(parts, self._bodies, self.progress.say)
         self._runners = Runners(
-            self._run,
+            CommandRun(
+                parts,
+                outcomes,
+                self.settler,
+                judge,
+                attempts,
+                keeps_position=self._admission.keeps_order,
+            ),
             outcomes,
             self._key_runs,
             self._admission,
@@ -245,11 +245,11 @@ class CommandProcessing:
         """Start no command and stop the running ones, since the lease may end."""
         self._suspended = True
         self._runners.release()
-        self._run.stop_all("the lease could not be renewed")
+        self._attempts.stop_all("the lease could not be renewed")
 
     def resume(self) -> None:
         self._suspended = False
-        self._run.go_on()
+        self._attempts.go_on()
         self._free()
 
     def apply_controls(self) -> None:
@@ -262,6 +262,7 @@ class CommandProcessing:
 
     def cancel(self, ids: frozenset[int]) -> None:
         self._runners.cancel(ids)
+        self._attempts.cancel(ids)
 
     async def finish(self) -> None:
         """Do nothing: commands run until `drain`."""
@@ -278,7 +279,7 @@ class CommandProcessing:
                 "stopping commands that still run at the drain's time limit",
                 commands=self.in_flight,
             )
-            self._run.stop_all("the worker stops")
+            self._attempts.stop_all("the worker stops")
             with anyio.move_on_after(5):
                 while self.in_flight:
                     await self.room()

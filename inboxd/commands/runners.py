@@ -80,7 +80,7 @@ class Runners:
         self._cooperative_yield.want()
 
     def cancel(self, ids: frozenset[int]) -> None:
-        """Stop commands whose cancellation was requested; unstarted ones end at once."""
+        """End unstarted commands whose cancellation was requested."""
         if not ids:
             return
         stopped = self._key_runs.remove(ids) if self._key_runs else []
@@ -91,7 +91,6 @@ class Runners:
             self._run.drop(row)
             self._outcomes.hand_over(cancelled(row, 0.0))
             self._ended(row, well=True)
-        self._run.cancel(ids)
 
     def next_runner(self) -> None:
         if not self._ready:

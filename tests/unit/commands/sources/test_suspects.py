@@ -10,7 +10,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from inboxd.commands.run import CommandRun, _Later
+from inboxd.commands.ended import Later
+from inboxd.commands.run import CommandRun
 from inboxd.commands.sources import alone_lease, suspect_groups
 from inboxd.commands.sources import suspects as module
 from inboxd.commands.sources.suspect_groups import grouped, time_of
@@ -320,7 +321,7 @@ async def test_a_survived_run_alone_is_written_before_others_start(
     ("error", "unrun"),
     [
         (TooNew("written as version 2"), True),
-        (_Later("its payload could not be read"), True),
+        (Later("its payload could not be read"), True),
         (Defer(after=1), False),
     ],
 )
@@ -336,7 +337,6 @@ async def test_only_a_run_clears_a_suspect(error: Exception, unrun: bool) -> Non
         MagicMock(),
         judge,
         MagicMock(),
-        say=MagicMock(),
         keeps_position=lambda _: True,
     )
     await run._failed(
