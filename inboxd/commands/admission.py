@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from inboxd.commands.key_turns import distance
-from inboxd.commands.prefetch import Prefetch
+from inboxd.commands.leases import Prefetch
 from inboxd.engine.parts import Parts
 from inboxd.model.endpoints import is_of_deliveries
 from inboxd.model.lane import Lane, Sighting

@@ -123,11 +123,6 @@ class CommandAttempts:
         if limit is not None:
             limit.extend(seconds)
 
-    def over(self, row: ClaimedCommand) -> None:
-        """The command has ended, or is given back: its payload is not needed here any more."""
-        if row["body_id"] is not None:
-            self._bodies.done(row)
-
     def stop_all(self, reason: str) -> None:
         """Stop all running commands, and let none begin until `go_on`."""
         self._halted = reason

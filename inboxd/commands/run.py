@@ -70,10 +70,6 @@ class CommandRun:
         idle = parts.settings.database.idle_in_transaction_timeout
         self._idle_limit = idle.total_seconds()
 
-    def drop(self, row: ClaimedCommand) -> None:
-        """Drop a payload that was read ahead, since the command is given back."""
-        self._attempts.over(row)
-
     async def run(self, task: Task, row: ClaimedCommand, on_wait: Callable[[], None]) -> RunEnd:
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
@@ -106,7 +102,6 @@ class CommandRun:
                 end = await self._failed(row, cause, monotonic() - started)
             finally:
                 await own.end()
-                self._attempts.over(row)
         return end
 
     def _cause(

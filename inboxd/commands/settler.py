@@ -8,14 +8,16 @@ away. Known limits: while an emitted event waits for its dedup key (at most
 process dies run again. *See:* `unwritten`, before it; `inboxd.store.commands`, after it.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import AsyncExitStack
 from time import monotonic
 
 import anyio
 
 from inboxd.api.hooks import FailedAttempt
+from inboxd.commands.after import AfterEnds
 from inboxd.commands.ended import EndedCommand
+from inboxd.commands.judge import CommandJudge
 from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine import row_log
 from inboxd.engine.hooks import failed_attempt
@@ -42,17 +44,13 @@ class Settler:
         self,
         parts: Parts,
         outcomes: UnwrittenOutcomes,
-        judge: Callable[[ClaimedCommand, Exception], Unsuccessful],
-        *,
-        on_requeue: Callable[[], None],
-        on_written: Callable[[], None],
+        judge: CommandJudge,
+        after: AfterEnds,
     ) -> None:
-        """on_requeue: requeues were written, which change the processor's next due time."""
         self._parts = parts
         self._outcomes = outcomes
         self._judge = judge
-        self._on_requeue = on_requeue
-        self._on_written = on_written
+        self._after = after
 
     def failed(
         self, row: ClaimedCommand, outcome: Unsuccessful, error: BaseException
@@ -72,7 +70,7 @@ class Settler:
                 written = len(page)
             finally:
                 self._outcomes.taken(written)
-                self._on_written()
+                self._after.written()
 
     async def _write_all(self, page: list[EndedCommand]) -> None:
         todo = [page]
@@ -135,7 +133,7 @@ class Settler:
         for batch in fold:
             self._parts.folder.note(batch)
         if requeues:
-            self._on_requeue()
+            self._after.requeued()
             self._report(part, held)
         if row_log.logs_ends():
             _log_ends(part, held)
@@ -159,7 +157,7 @@ class Settler:
     async def _refused(self, ended: EndedCommand, error: Exception) -> None:
         """Requeue a command whose outcome the database refuses: a result, a time or a child."""
         self._outcomes.not_written([ended.outcome.id])
-        outcome = self._judge(ended.row, error)
+        outcome = self._judge.outcome(ended.row, error)
         instead = requeue(outcome, ended.row, self._parts.me, ended.outcome.fence)
         if isinstance(ended.outcome, Requeue):
             # The requeue was refused, too: write a dead letter, which has the least to refuse.

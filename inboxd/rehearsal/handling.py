@@ -23,6 +23,7 @@ from inboxd.api.records import EventHandler
 from inboxd.commands.attempts import CommandAttempts
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
+from inboxd.commands.leases import ReadyCommands
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
@@ -132,7 +133,8 @@ class Stage:
         self.progress: list[Progress] = []
         self._judge_event = _RememberingSettling(self.parts)
         self._judge_command = CommandJudge(self.parts)
-        self._attempts = CommandAttempts(self.parts, CommandBodies(self.parts, tuple), self._say)
+        bodies = CommandBodies(pool, 0, ReadyCommands())
+        self._attempts = CommandAttempts(self.parts, bodies, self._say)
 
     async def run(self, session: Session, found: RehearsedRow, *, alone: bool) -> RunResult:
         """alone: a chunk of one event. Raises Conflict for an event that is in no chunk yet."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import MagicMock
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
@@ -88,9 +89,8 @@ async def test_a_vanished_server_is_waited_for_once(
         settler = Settler(
             cast("Parts", parts),
             outcomes,
-            lambda _row, error: pytest.fail(str(error)),
-            on_requeue=lambda: None,
-            on_written=lambda: None,
+            MagicMock(outcome=lambda _row, error: pytest.fail(str(error))),
+            MagicMock(),
         )
 
         async def declare_dead() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import MagicMock
 from uuid import UUID, uuid4
 
 import anyio
@@ -20,7 +21,6 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage
-from inboxd.model.outcome import Unsuccessful
 from inboxd.store import commands, events, workers
 from inboxd.store.pools import Pool
 from inboxd.store.rows import ClaimedCommand
@@ -442,20 +442,10 @@ def _draft(n: int) -> CommandDraft:
 
 def _settler(pool: Pool, worker: UUID, outcomes: UnwrittenOutcomes) -> Settler:
     """A settler with the few parts that it uses; a refused write fails the test."""
-    me = SimpleNamespace(id=worker)
-    folder = BatchFolder(pool)
+    me, folder = SimpleNamespace(id=worker), BatchFolder(pool)
+    judge = MagicMock(outcome=MagicMock(side_effect=AssertionError))
     parts = SimpleNamespace(metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder)
-    return Settler(
-        cast("Parts", parts),
-        outcomes,
-        _refuse,
-        on_requeue=lambda: None,
-        on_written=lambda: None,
-    )
-
-
-def _refuse(row: ClaimedCommand, error: Exception) -> Unsuccessful:
-    raise error
+    return Settler(cast("Parts", parts), outcomes, judge, MagicMock())
 
 
 async def test_only_counted_settlements_write_children(database: Database) -> None:

@@ -439,7 +439,7 @@ GATES: Final[dict[str, dict[str, list[str]]]] = {
             "Page(0, busy=True)",
             "Page(taken, busy=True)",
             "Page(taken, full=full, busy=busy, again=again)",
-            "await self._lost_claims.give_back()",
+            "await self._give_back_lost()",
             "self._lost_claims.due",
             "taken == 0",
             "taken > 0",

@@ -7,7 +7,7 @@ death counts only against a command that was alone. Known limit: before a worker
 alone, it claims nothing until all its commands have ended.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 from time import monotonic
 from uuid import UUID
@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
+from inboxd.commands.room import CommandRoom
 from inboxd.commands.sources.alone_lease import AloneLease
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import Sightings
@@ -52,14 +53,14 @@ class Suspects:
         outcomes: UnwrittenOutcomes,
         tasks: TaskGroup,
         admission: Admission,
-        on_change: Callable[[], None],
+        room: CommandRoom,
     ) -> None:
         self._parts = parts
         self._limited = limited
         self._outcomes = outcomes
         self._tasks = tasks
         self._admission = admission
-        self._on_change = on_change
+        self._room = room
         self._look_at = 0.0
         # The group that runs here, its commands that have not ended, and the time until which no
         # other group begins.
@@ -125,7 +126,7 @@ class Suspects:
 
     def _look_now(self) -> None:
         self._look_at = 0.0
-        self._on_change()
+        self._room.look_again()
 
     def events_rest(self) -> None:
         self._look_now()
@@ -268,7 +269,7 @@ class Suspects:
         self._alone, self._wants, self._ending = None, False, False
         self._over.set()
         self._parts.exclusive_run.end()
-        self._on_change()
+        self._room.look_again()
 
     # ------------------------------------------------------------------------------- what ends
 

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 from uuid import uuid4
 
 import anyio
@@ -23,9 +24,8 @@ def _settler(parts: Any, outcomes: UnwrittenOutcomes) -> Settler:
     return Settler(
         parts,
         outcomes,
-        lambda _row, error: Dead(explain(error)),
-        on_requeue=lambda: None,
-        on_written=lambda: None,
+        MagicMock(outcome=lambda _row, error: Dead(explain(error))),
+        MagicMock(),
     )
 
 

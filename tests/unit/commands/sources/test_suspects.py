@@ -63,7 +63,7 @@ class Site:
             self.outcomes,  # type: ignore[arg-type]
             tasks,
             self,  # type: ignore[arg-type] # admits everything
-            on_change=lambda: None,
+            MagicMock(),
         )
         patch.setattr(module, "monotonic", lambda: self.now)
         for each in (module, alone_lease):
