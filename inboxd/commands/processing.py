@@ -14,6 +14,7 @@ from inboxd.commands.after import AfterEnds
 from inboxd.commands.attempts import CommandAttempts
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
+from inboxd.commands.key_turns import KeyTurns
 from inboxd.commands.leases import LostClaims, ReadyCommands
 from inboxd.commands.progress import Progresses
 from inboxd.commands.room import CommandRoom
@@ -61,17 +62,18 @@ class CommandProcessing:
             *(room, outcomes, self._bodies, key_runs),
             *(self._suspects, self._lanes, limited, self._lost_claims),
         )
-        judge = CommandJudge(parts)
+        judge = CommandJudge(parts, admission)
         self.settler = Settler(parts, outcomes, judge, after)
         self.progress = Progresses(pool, me)
         self._attempts = CommandAttempts(parts, self._bodies, self.progress.say)
         run = CommandRun(
-            parts,
-            outcomes,
-            self.settler,
-            judge,
+            parts.registry.commands,
             self._attempts,
-            keeps_position=admission.keeps_order,
+            judge,
+            self.settler,
+            KeyTurns(pool, parts.queues, parts.metrics),
+            parts.handler_pool,
+            settings.commands.timeout.total_seconds(),
         )
         self._runners = Runners(run, ready, outcomes, key_runs, admission, yields, after, tasks)
         self._suspended = False

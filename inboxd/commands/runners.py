@@ -15,9 +15,9 @@ from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
 from inboxd.commands.after import AfterEnds
-from inboxd.commands.ended import cancelled, given_back
+from inboxd.commands.ended import RunEnd, cancelled, given_back
 from inboxd.commands.leases import ReadyCommands
-from inboxd.commands.run import CommandRun, RunEnd
+from inboxd.commands.run import CommandRun
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.execution import CooperativeYield
@@ -71,7 +71,7 @@ class Runners:
             return
         stopped = self._key_runs.remove(ids) if self._key_runs else []
         for row in stopped + self._ready.remove_all(lambda row: row["id"] in ids):
-            self._outcomes.hand_over(cancelled(row, 0.0))
+            self._outcomes.hand_over(cancelled(row))
             self._ended(row, well=True)
 
     def next_runner(self) -> None:

@@ -20,6 +20,7 @@ from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.messages import Row
 from inboxd.api.progress import Progress
 from inboxd.api.records import EventHandler
+from inboxd.commands.admission import Admission
 from inboxd.commands.attempts import CommandAttempts
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
@@ -132,7 +133,7 @@ class Stage:
         )
         self.progress: list[Progress] = []
         self._judge_event = _RememberingSettling(self.parts)
-        self._judge_command = CommandJudge(self.parts)
+        self._judge_command = CommandJudge(self.parts, Admission(self.parts))
         bodies = CommandBodies(pool, 0, ReadyCommands())
         self._attempts = CommandAttempts(self.parts, bodies, self._say)
 

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import MagicMock
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,7 +17,6 @@ from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.embedded import Server
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.fleet import Fleet
-from inboxd.engine.parts import Parts
 from inboxd.errors import DatabaseError
 from inboxd.model.lane import Lane
 from inboxd.settings import Database as Settings
@@ -82,14 +81,14 @@ async def test_a_vanished_server_is_waited_for_once(
             (row,) = await commands.claim(vanished, worker, {"default": 1}, [lane], 1)
         me = SimpleNamespace(id=worker)
         folder = BatchFolder(pool)
-        parts = SimpleNamespace(
+        parts: Any = MagicMock(
             metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
         )
         outcomes = UnwrittenOutcomes()
         settler = Settler(
-            cast("Parts", parts),
+            parts,
             outcomes,
-            MagicMock(outcome=lambda _row, error: pytest.fail(str(error))),
+            MagicMock(refused=lambda _ended, error: pytest.fail(str(error))),
             MagicMock(),
         )
 

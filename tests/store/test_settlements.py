@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import MagicMock
 from uuid import UUID, uuid4
 
@@ -17,7 +17,6 @@ from inboxd.commands.settler import Settler
 from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.fleet import Fleet
-from inboxd.engine.parts import Parts
 from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage
@@ -443,9 +442,9 @@ def _draft(n: int) -> CommandDraft:
 def _settler(pool: Pool, worker: UUID, outcomes: UnwrittenOutcomes) -> Settler:
     """A settler with the few parts that it uses; a refused write fails the test."""
     me, folder = SimpleNamespace(id=worker), BatchFolder(pool)
-    judge = MagicMock(outcome=MagicMock(side_effect=AssertionError))
-    parts = SimpleNamespace(metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder)
-    return Settler(cast("Parts", parts), outcomes, judge, MagicMock())
+    judge = MagicMock(refused=MagicMock(side_effect=AssertionError))
+    parts: Any = MagicMock(metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder)
+    return Settler(parts, outcomes, judge, MagicMock())
 
 
 async def test_only_counted_settlements_write_children(database: Database) -> None:

@@ -9,8 +9,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from inboxd.commands.ended import RunEnd
 from inboxd.commands.leases import Prefetch, ReadyCommands
-from inboxd.commands.run import RunEnd
 from inboxd.commands.runners import Runners
 from inboxd.engine.execution import CooperativeYield
 from tests.support.waiting import bounded

@@ -4,27 +4,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import inf
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import MagicMock
 from uuid import UUID, uuid4
 
 import pytest
 
-from inboxd.commands.ended import Later
-from inboxd.commands.run import CommandRun
 from inboxd.commands.sources import alone_lease, suspect_groups
 from inboxd.commands.sources import suspects as module
 from inboxd.commands.sources.suspect_groups import grouped, time_of
 from inboxd.commands.sources.suspects import Suspects
-from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.exclusive_run import ExclusiveRun
-from inboxd.errors import Defer, TooNew
-from inboxd.model.outcome import Deferred
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
-from inboxd.store.rows import ClaimedCommand
-from inboxd.store.settlements import Requeue
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
@@ -315,37 +308,3 @@ async def test_a_survived_run_alone_is_written_before_others_start(
         await call(argument)
     assert site.written == [row["id"], -1]
     assert not site.suspects.exclusive
-
-
-@pytest.mark.parametrize(
-    ("error", "unrun"),
-    [
-        (TooNew("written as version 2"), True),
-        (Later("its payload could not be read"), True),
-        (Defer(after=1), False),
-    ],
-)
-async def test_only_a_run_clears_a_suspect(error: Exception, unrun: bool) -> None:
-    """In a rolling deploy, a worker that cannot read the payload must not clear it."""
-    outcomes = UnwrittenOutcomes()
-    judge: Any = SimpleNamespace(outcome=lambda *_: Deferred(delay=2))
-    parts: Any = MagicMock()
-    parts.fleet.differs = False
-    run = CommandRun(
-        parts,
-        outcomes,
-        MagicMock(),
-        judge,
-        MagicMock(),
-        keeps_position=lambda _: True,
-    )
-    await run._failed(
-        cast(
-            "ClaimedCommand",
-            {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None, "tenant": None}
-            | {"waited": 0.0, "age": 0.0, "attempts": 0, "replayed": False},
-        ),
-        error,
-        0.1,
-    )
-    assert [cast("Requeue", ended.outcome).unrun for ended in outcomes._gathered] == [unrun]
