@@ -7,7 +7,8 @@ death counts only against a command that was alone. Known limit: before a worker
 alone, it claims nothing until all its commands have ended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 from uuid import UUID
@@ -17,16 +18,15 @@ from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
 from inboxd.commands.room import CommandRoom
-from inboxd.commands.sources.alone_lease import AloneLease
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import Sightings
-from inboxd.commands.sources.suspect_groups import SuspectGroup, grouped, time_of
 from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
-from inboxd.store import commands
+from inboxd.store import commands, leases
+from inboxd.store.commands import Suspected
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
@@ -43,6 +43,65 @@ _TRIES = 10
 # Back-off of a suspect that could not run alone although nothing else ran here (its queue was full,
 # its key was held): the first in seconds, doubled up to the longest.
 _BACKOFF, _LONGEST_BACKOFF = 1.0, 60.0
+# Seconds for which a group runs before others may run beside it, doubled for each death: at most 16
+# minutes, since the worker starts nothing else in that time.
+_WATCH_SECONDS = 15.0
+_MOST_DOUBLINGS = 6
+_ALONE_LEASE = "alone"
+
+
+@dataclass(slots=True)
+class SuspectGroup:
+    id: UUID
+    parts: list[Suspected] = field(default_factory=list)
+
+    @property
+    def alone(self) -> bool:
+        return any(part.alone for part in self.parts)
+
+    @property
+    def since(self) -> float:
+        """Seconds that the group has waited."""
+        return max(part.since for part in self.parts)
+
+
+def grouped(parts: Iterable[Suspected]) -> list[SuspectGroup]:
+    """Groups with due commands; those that must run alone come last."""
+    groups: dict[UUID, SuspectGroup] = {}
+    for part in parts:
+        if part.oldest is not None:
+            groups.setdefault(part.group, SuspectGroup(part.group)).parts.append(part)
+    return sorted(groups.values(), key=lambda group: group.alone)
+
+
+def time_of(crashes: int) -> float:
+    """Seconds for which a group with this many deaths is watched."""
+    return float(_WATCH_SECONDS * 2 ** min(crashes, _MOST_DOUBLINGS))
+
+
+class AloneLease:
+    """The lease that lets one worker stop claiming, so that it can run a suspect alone.
+
+    It is given up even if the answer to its taking was lost.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        # Whether this worker may hold it.
+        self._held = False
+
+    async def hold(self) -> bool:
+        """Take or renew the lease; returns whether this worker has it."""
+        self._held = True  # set before the statement, since its answer may be lost
+        async with borrow(self._parts.pool) as session:
+            self._held = await leases.hold(session, _ALONE_LEASE, self._parts.me.id)
+        return self._held
+
+    async def free(self) -> None:
+        if self._held:
+            async with borrow(self._parts.pool) as session:
+                await leases.free(session, _ALONE_LEASE, self._parts.me.id)
+            self._held = False
 
 
 class Suspects:

@@ -9,7 +9,6 @@ from unittest.mock import MagicMock
 import pytest
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.sources import key_finder
 from inboxd.commands.sources import limited as module
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.limited import LimitedQueues
@@ -51,8 +50,7 @@ class Site:
             self.asked.append(arguments[-1])
             return self.answers.pop(0)
 
-        for each in (module, key_finder):
-            monkeypatch.setattr(each, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "borrow", _borrow)
         monkeypatch.setattr(limits, "claim", claim)
 

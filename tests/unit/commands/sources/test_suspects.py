@@ -10,10 +10,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from inboxd.commands.sources import alone_lease, suspect_groups
 from inboxd.commands.sources import suspects as module
-from inboxd.commands.sources.suspect_groups import grouped, time_of
-from inboxd.commands.sources.suspects import Suspects
+from inboxd.commands.sources.suspects import Suspects, grouped, time_of
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
@@ -59,8 +57,7 @@ class Site:
             MagicMock(),
         )
         patch.setattr(module, "monotonic", lambda: self.now)
-        for each in (module, alone_lease):
-            patch.setattr(each, "borrow", _borrow)
+        patch.setattr(module, "borrow", _borrow)
         patch.setattr(commands, "find_suspects", self._find)
         patch.setattr(commands, "claim_suspects", self._claim)
         patch.setattr(commands, "end_alone", self._end_alone)
@@ -297,7 +294,7 @@ async def test_a_death_beside_an_abandoned_thread_counts_for_no_suspect(
 async def test_a_survived_run_alone_is_written_before_others_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(suspect_groups, "_WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.01)
     site = Site(monkeypatch, _part(A, alone=True))
     await site.claim()
     site.exclusive_run.rest()
