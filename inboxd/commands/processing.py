@@ -44,16 +44,19 @@ class CommandProcessing:
         """Make the parts from the bottom up: each calls only parts that were made before it."""
         pool, me, settings = parts.pool, parts.me.id, parts.settings
         self._parts = parts
-        admission = self._admission = Admission(parts)
+        admission = self._admission = Admission(
+            settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+        )
         outcomes = self.outcomes = UnwrittenOutcomes()
         ready, yields = ReadyCommands(), CooperativeYield()
         room = self._room = CommandRoom(admission, outcomes, yields, wake)
         self._ready = ready
         self._order = PriorityOrder(_priorities(self.queues))
         key_runs = KeyRuns(admission.key_concurrency)
-        self._lanes = PlainLanes(parts, admission, self._order)
-        limited = LimitedQueues(parts, outcomes, key_runs, admission, self._order)
-        self._limited = limited
+        self._lanes = PlainLanes(pool, me, parts.metrics, admission, self._order)
+        limited = self._limited = LimitedQueues(
+            pool, me, parts.metrics, outcomes, key_runs, admission, self._order
+        )
         self._suspects = Suspects(parts, limited, outcomes, tasks, admission, room)
         self._sources: Sequence[CommandSource] = (self._suspects, self._lanes, limited)
         self._lost_claims = LostClaims(pool, me, settings.worker.lease.total_seconds())

@@ -133,7 +133,16 @@ class Stage:
         )
         self.progress: list[Progress] = []
         self._judge_event = _RememberingSettling(self.parts)
-        self._judge_command = CommandJudge(self.parts, Admission(self.parts))
+        self._judge_command = CommandJudge(
+            self.parts,
+            Admission(
+                self.parts.settings,
+                self.parts.queues.by_name,
+                self.parts.registry,
+                self.parts.controls,
+                self.parts.breakers,
+            ),
+        )
         bodies = CommandBodies(pool, 0, ReadyCommands())
         self._attempts = CommandAttempts(self.parts, bodies, self._say)
 

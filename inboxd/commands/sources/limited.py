@@ -16,16 +16,16 @@ from inboxd.commands.admission import Admission
 from inboxd.commands.sources.key_runs import KeyRuns, QueueKey
 from inboxd.commands.sources.source import Sightings, advance
 from inboxd.commands.unwritten import UnwrittenOutcomes
-from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.model.key_round_robin import RUN, KeyRoundRobin, share
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import limits
 from inboxd.store.limits import Claimed, KeyedSighting, Wanted
-from inboxd.store.pools import borrow
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
+from inboxd.telemetry.metrics import Metrics
 
 # Seconds until a full queue is asked again: the first wait, doubled up to the longest.
 _FULL, _LONGEST_FULL = 0.05, 1.0
@@ -159,13 +159,19 @@ class _Known:
 class LimitedQueues:
     def __init__(
         self,
-        parts: Parts,
+        pool: Pool,
+        me: UUID,
+        metrics: Metrics,
         outcomes: UnwrittenOutcomes,
         key_runs: KeyRuns,
         admission: Admission,
         order: PriorityOrder,
     ) -> None:
-        self._parts = parts
+        self._pool = pool
+        self._me = me
+        self._duration = metrics.claim_duration.labels("command")
+        self._page_rows = metrics.page_rows.labels("command")
+        self._held_back = metrics.held_back
         self._outcomes = outcomes
         self._key_runs = key_runs
         self._admission = admission
@@ -254,9 +260,9 @@ class LimitedQueues:
         if not self._has_room(ask.queue):
             return []
         room = min(most, self._room(ask.queue))
-        with self._parts.metrics.claim_duration.labels("command").time():
+        with self._duration.time():
             rows = await self._claim(ask, room)
-        self._parts.metrics.page_rows.labels("command").observe(len(rows))
+        self._page_rows.observe(len(rows))
         advance(ask.lanes, rows)
         return rows
 
@@ -266,11 +272,11 @@ class LimitedQueues:
         if self._key_runs.ended:
             for key in self._key_runs.written(self._outcomes.through):
                 self._of(key.queue).keys.turns.add([key.key])
-        async with borrow(self._parts.pool) as session:
+        async with borrow(self._pool) as session:
             want = await self._want(session, ask, known, room)
             if want is None:
                 return []
-            claimed = await limits.claim(session, self._parts.me.id, queue, bounds, want)
+            claimed = await limits.claim(session, self._me, queue, bounds, want)
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
@@ -282,9 +288,9 @@ class LimitedQueues:
         if known.until > monotonic():
             return []
         want = Wanted(room, types, suspects=group, alone=alone)
-        async with borrow(self._parts.pool) as session:
+        async with borrow(self._pool) as session:
             claimed = await limits.claim(
-                session, self._parts.me.id, queue, self._admission.bounds(queue), want
+                session, self._me, queue, self._admission.bounds(queue), want
             )
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
@@ -331,7 +337,7 @@ class LimitedQueues:
             if claimed.held_back == "full":
                 known.wait = min(2 * known.wait, _LONGEST_FULL)
                 self._any_full = True
-            self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
+            self._held_back.labels(queue, claimed.held_back).inc()
             if not claimed.passed:  # the claim did not reach the keys
                 known.keys.turns.put_back(keys)
                 return

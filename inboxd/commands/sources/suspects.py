@@ -27,7 +27,7 @@ from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
-from inboxd.store.pools import borrow
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
@@ -85,22 +85,23 @@ class AloneLease:
     It is given up even if the answer to its taking was lost.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, pool: Pool, me: UUID) -> None:
+        self._pool = pool
+        self._me = me
         # Whether this worker may hold it.
         self._held = False
 
     async def hold(self) -> bool:
         """Take or renew the lease; returns whether this worker has it."""
         self._held = True  # set before the statement, since its answer may be lost
-        async with borrow(self._parts.pool) as session:
-            self._held = await leases.hold(session, _ALONE_LEASE, self._parts.me.id)
+        async with borrow(self._pool) as session:
+            self._held = await leases.hold(session, _ALONE_LEASE, self._me)
         return self._held
 
     async def free(self) -> None:
         if self._held:
-            async with borrow(self._parts.pool) as session:
-                await leases.free(session, _ALONE_LEASE, self._parts.me.id)
+            async with borrow(self._pool) as session:
+                await leases.free(session, _ALONE_LEASE, self._me)
             self._held = False
 
 
@@ -133,7 +134,7 @@ class Suspects:
         self._wants = False
         self._ending = False
         self._over = anyio.Event()
-        self._lease = AloneLease(parts)
+        self._lease = AloneLease(parts.pool, parts.me.id)
         # Begin of the time alone, and end of the time that other commands get after it.
         self._alone_at = 0.0
         self._rest_until = 0.0

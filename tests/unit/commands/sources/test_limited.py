@@ -40,10 +40,20 @@ class Site:
         )
         parts.queues.by_name = parts.settings.queues
         parts.breakers.probing = frozenset()
-        admission = Admission(parts)
+        admission = Admission(
+            parts.settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+        )
         admission.prefetch.took = 0.001
         self.key_runs = KeyRuns(admission.key_concurrency)
-        self.limited = LimitedQueues(parts, outcomes, self.key_runs, admission, PriorityOrder({}))
+        self.limited = LimitedQueues(
+            parts.pool,
+            parts.me.id,
+            parts.metrics,
+            outcomes,
+            self.key_runs,
+            admission,
+            PriorityOrder({}),
+        )
         self.limited._of("q").keys.turns.add(keys)
 
         async def claim(*arguments: Any) -> Claimed:
