@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from inboxd.commands.key_turns import distance
-from inboxd.commands.prefetch import Prefetch
-from inboxd.engine.parts import Parts
+from inboxd.commands.leases import Prefetch
+from inboxd.engine.breakers import Breakers
+from inboxd.engine.controls import Controls
 from inboxd.model.endpoints import is_of_deliveries
 from inboxd.model.lane import Lane, Sighting
-from inboxd.settings import Commands, Queue
+from inboxd.registry.registry import Registry
+from inboxd.settings import Commands, Queue, Settings
 from inboxd.store.limits import Bounds
 from inboxd.store.rows import ClaimedCommand
 
@@ -23,8 +25,19 @@ _UNLIMITED = Bounds()
 
 
 class Admission:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        settings: Settings,
+        queues: Mapping[str, Queue],
+        registry: Registry,
+        controls: Controls,
+        breakers: Breakers,
+    ) -> None:
+        """queues: their limits now; `reload` takes later ones."""
+        self._settings = settings
+        self._registry = registry
+        self._controls = controls
+        self._breakers = breakers
         # How many commands may be leased beyond those that can start at once.
         self.prefetch = Prefetch()
         # Leased commands that have not ended: their number, their ids, their number by queue.
@@ -40,7 +53,7 @@ class Admission:
         self._deliverable: int | None = None
         # Whether a queue had no room since the last page began; the end of a command may make room.
         self.turned_away = False
-        self.reload(parts.settings.commands, parts.queues.by_name)
+        self.reload(settings.commands, queues)
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
         self.limits, self.queues = limits, queues
@@ -51,7 +64,7 @@ class Admission:
 
     def _most_deliveries(self) -> int:
         """By the settings, or half of all commands; all, if the worker serves only deliveries."""
-        settings = self._parts.settings
+        settings = self._settings
         if (most := settings.outbound.webhooks.concurrency) is not None:
             return most
         wanted = settings.worker.queues
@@ -74,11 +87,11 @@ class Admission:
         return self.keeps_order(queue) and distance(self.queues.get(queue)) is None
 
     def serves(self, queue: str, type_: str) -> bool:
-        wanted = self._parts.settings.worker.queues
+        wanted = self._settings.worker.queues
         return (
-            type_ in self._parts.registry.commands
+            type_ in self._registry.commands
             and (not wanted or queue in wanted)
-            and self._parts.controls.allow("queue", queue, type_)
+            and self._controls.allow("queue", queue, type_)
         )
 
     def served(self, seen: Sequence[Sighting], *, limited: bool) -> list[Sighting]:
@@ -92,14 +105,14 @@ class Admission:
         ]
 
     def types(self, queue: str) -> list[str]:
-        return [type_ for type_ in self._parts.registry.command_types if self.serves(queue, type_)]
+        return [type_ for type_ in self._registry.command_types if self.serves(queue, type_)]
 
     def is_paused(self, row: ClaimedCommand) -> bool:
-        allow = self._parts.controls.allow_row
+        allow = self._controls.allow_row
         return not allow("queue", row["queue"], row["type"], row["id"])
 
     def open(self, lanes: Sequence[Lane]) -> list[Lane]:
-        if not self._parts.controls.are_quiet:
+        if not self._controls.are_quiet:
             lanes = [lane for lane in lanes if self.serves(str(lane.key[0]), str(lane.key[1]))]
         return [lane for lane in lanes if self.has_room(str(lane.key[0]))]
 
@@ -112,7 +125,7 @@ class Admission:
 
     def probe_room(self, queue: str, type_: str = "") -> int | None:
         """None: this worker does not probe it. Without a type: the queue's own breaker decides."""
-        breakers = self._parts.breakers
+        breakers = self._breakers
         return breakers.room("queue", queue, type_) if breakers.probing else None
 
     def begin_page(self) -> None:
@@ -196,8 +209,8 @@ class Admission:
     def ended(self, row: ClaimedCommand) -> None:
         """Count a command that has ended, or was given back; the next page may use its room."""
         queue = row["queue"]
-        if self._parts.breakers.held:
-            self._parts.breakers.release("queue", row["id"])
+        if self._breakers.held:
+            self._breakers.release("queue", row["id"])
         self.known.discard(row["id"])
         self.in_flight -= 1
         self._delivering -= is_of_deliveries(queue)

@@ -6,12 +6,12 @@ again.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
-from inboxd.engine.parts import Parts
+from inboxd.commands.leases import ReadyCommands
 from inboxd.store import bodies
 from inboxd.store.connections import is_passing
-from inboxd.store.pools import borrow
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
 
 # Maximum bytes of one read, unless it serves a single command.
@@ -21,11 +21,11 @@ _PORTION_BYTES = 1024**2
 class CommandBodies:
     """Payloads of commands that run or start next; call `done` when a command has ended."""
 
-    def __init__(self, parts: Parts, upcoming: Callable[[], Iterable[ClaimedCommand]]) -> None:
-        """upcoming: the commands that start next, in order."""
-        self._parts = parts
-        self._upcoming = upcoming
-        self._most = parts.settings.commands.in_flight_bytes
+    def __init__(self, pool: Pool, most: int, ready: ReadyCommands) -> None:
+        """most: the limit in bytes. ready: the commands that start next."""
+        self._pool = pool
+        self._most = most
+        self._ready = ready
         self._used = 0
         self._places: dict[int, asyncio.Future[str | None]] = {}
         self._freed = asyncio.Event()
@@ -63,7 +63,7 @@ class CommandBodies:
     def _portion(self, first: ClaimedCommand) -> Iterator[ClaimedCommand]:
         """Reserve room for the command, and for the next ones that one read should serve."""
         weight = 0
-        for row in (first, *self._upcoming()):
+        for row in (first, *self._ready.rows):
             if row["body_id"] is None or row["id"] in self._places:
                 continue
             weight += _weight(row)
@@ -77,7 +77,7 @@ class CommandBodies:
     async def _read(self, portion: list[ClaimedCommand]) -> None:
         places = [self._places[row["id"]] for row in portion]
         try:
-            async with borrow(self._parts.pool) as session:
+            async with borrow(self._pool) as session:
                 found = await bodies.read(session, portion)
         except Exception as error:  # noqa: BLE001 - raised to the command that asks for the payload
             if len(portion) > 1 and not is_passing(error):

@@ -1,23 +1,34 @@
 """The end of a command: its outcome, and what its handler sent and emitted.
 
-*See:* `run`, `settler`.
+*See:* `attempts`, `settler`.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from inboxd.api.context import CommandContext
 from inboxd.api.drafts import CommandDraft, EmittedDraft, encode
 from inboxd.api.hooks import FailedAttempt
 from inboxd.api.routes import Route
 from inboxd.engine.outcomes import parent_of
-from inboxd.errors import PayloadError
+from inboxd.errors import InboxdError, PayloadError
 from inboxd.model.lineage import uuid7
 from inboxd.store.batches import Planned
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Parent, Requeue, Settlement
+from inboxd.telemetry import tally
 
 D = TypeVar("D", CommandDraft, EmittedDraft)
+
+CANCELLED = "its cancellation was requested"
+
+
+class Later(InboxdError):
+    """A failure that the command did not cause: it runs again soon, without spending an attempt."""
+
+
+# The end of a run. "left": given to another worker, which should claim first from its lane.
+RunEnd: TypeAlias = Literal["succeeded", "unsuccessful", "left"]
 
 
 class EndedCommand(NamedTuple):
@@ -28,6 +39,12 @@ class EndedCommand(NamedTuple):
     emitted: Sequence[tuple[EmittedDraft, Parent]] = ()
     # For hooks, after the outcome is written.
     failed: FailedAttempt | None = None
+    # How the execution is counted, after the outcome is written; None: the handler did not run, or
+    # it is to run again as if it had not.
+    counts: tally.Outcome | None = None
+    # The execution's duration.
+    seconds: float = 0.0
+    end: RunEnd = "unsuccessful"
 
     @property
     def writes(self) -> bool:
@@ -44,7 +61,9 @@ def succeeded(
     sent = _with_parent(row, context.drafts) if context.drafts else ()
     events = _with_parent(row, context.events) if context.events else ()
     settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
-    return EndedCommand(row, settlement, sent, planned, events)
+    return EndedCommand(
+        row, settlement, sent, planned, events, None, "succeeded", seconds, "succeeded"
+    )
 
 
 def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> EndedCommand:
@@ -62,11 +81,16 @@ def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> 
     told = {"breaker": breaker, "type": route.type, "command_id": str(draft.command_id)}
     result = encode({"fallback": told})
     settlement = Settlement(row["id"], row["fence"], "succeeded", 0.0, result)
-    return EndedCommand(row, settlement, _with_parent(row, [draft]))
+    sent = _with_parent(row, [draft])
+    return EndedCommand(row, settlement, sent, counts="succeeded", end="succeeded")
 
 
-def cancelled(row: ClaimedCommand, seconds: float) -> EndedCommand:
-    return EndedCommand(row, Settlement(row["id"], row["fence"], "cancelled", seconds, None))
+def cancelled(row: ClaimedCommand, seconds: float | None = None) -> EndedCommand:
+    """seconds: since its execution began; None: it had not begun, so nothing is counted."""
+    settlement = Settlement(row["id"], row["fence"], "cancelled", seconds or 0.0, None)
+    if seconds is None:
+        return EndedCommand(row, settlement)
+    return EndedCommand(row, settlement, counts="cancelled", seconds=seconds)
 
 
 def given_back(row: ClaimedCommand, status: Literal["pending", "waiting"]) -> EndedCommand:

@@ -8,14 +8,19 @@ that calls a service before its first statement and gets no connection calls it 
 
 from datetime import datetime
 
-from inboxd.engine.parts import Parts
+from prometheus_client import Counter
+
+from inboxd.commands.ended import Later
+from inboxd.engine.queues import Queues
 from inboxd.errors import InboxdError
 from inboxd.model.outcome import explain
 from inboxd.settings import Queue
 from inboxd.store import key_rates
-from inboxd.store.pools import borrow
+from inboxd.store.connections import is_passing
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
@@ -36,37 +41,63 @@ def distance(queue: Queue | None) -> float | None:
     return float(queue.key_rate.seconds / queue.key_rate.rows)
 
 
-class KeyTurn:
-    """The turn of one command. If its key has no rate, taking and giving back do nothing."""
+class KeyTurns:
+    def __init__(self, pool: Pool, queues: Queues, metrics: Metrics) -> None:
+        self._pool = pool
+        self._queues = queues
+        self._held_back = metrics.held_back
 
-    def __init__(self, parts: Parts, row: ClaimedCommand) -> None:
-        self._parts = parts
-        self._row = row
+    def of(self, row: ClaimedCommand) -> "KeyTurn | None":
+        """The turn of a command; None: its key has no rate."""
+        queue, key = row["queue"], row["ordering_key"]
+        if key is None:
+            return None
+        seconds = distance(self._queues.by_name.get(queue))
+        return (
+            None if seconds is None else KeyTurn(self._pool, self._held_back, queue, key, seconds)
+        )
+
+
+class KeyTurn:
+    """The turn of one command."""
+
+    def __init__(
+        self, pool: Pool, held_back: Counter, queue: str, key: str, seconds: float
+    ) -> None:
+        """seconds: between two starts of the key."""
+        self._pool = pool
+        self._held_back = held_back
+        self._queue = queue
+        self._key = key
+        self._seconds = seconds
         self._next_at: datetime | None = None
 
     async def take(self) -> None:
-        """Register the start of the command. Raises KeyTurnDue if it must wait."""
-        parts, queue, key = self._parts, self._row["queue"], self._row["ordering_key"]
-        seconds = distance(parts.queues.by_name.get(queue))
-        if key is None or seconds is None:
-            return
-        async with borrow(parts.pool) as session:
-            wait, self._next_at = await key_rates.take(session, queue, key, seconds)
-        if wait > 0:
-            parts.metrics.held_back.labels(queue, "key rate").inc()
-            raise KeyTurnDue(wait)
+        """Register the start of the command. Raises KeyTurnDue, or Later in an outage."""
+        try:
+            async with borrow(self._pool) as session:
+                start = await key_rates.take(session, self._queue, self._key, self._seconds)
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            reason = explain(error).error
+            raise Later(f"the rate of its key could not be read: {reason}") from error
+        self._next_at = start.next_at
+        if start.wait > 0:
+            self._held_back.labels(self._queue, "key rate").inc()
+            raise KeyTurnDue(start.wait)
 
     async def give_back(self) -> None:
         next_at, self._next_at = self._next_at, None
-        key = self._row["ordering_key"]
-        if next_at is None or key is None:
+        if next_at is None:
             return
-        parts, queue = self._parts, self._row["queue"]
         try:
-            async with borrow(parts.pool) as session:
-                await key_rates.give_back(session, queue, key, next_at)
+            async with borrow(self._pool) as session:
+                await key_rates.give_back(session, self._queue, self._key, next_at)
         except Exception as error:  # noqa: BLE001 - the start then counts, so the key waits
-            reason = explain(error).error
             _log.warning(
-                "a key's start is counted, but did not happen", queue=queue, key=key, reason=reason
+                "a key's start is counted, but did not happen",
+                queue=self._queue,
+                key=self._key,
+                reason=explain(error).error,
             )

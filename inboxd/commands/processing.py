@@ -1,21 +1,23 @@
 """The work of the command processor: it leases pages of commands (design section 5).
 
-Suspects (commands that ran on a worker when it died) come first, then smaller priorities. Known
-limit: outcomes that wait to be written take the room of commands. *See:* `inboxd.engine.processor`,
-`sources/source.py`, `runners`.
+Suspects (commands that ran on a worker when it died) come first, then smaller priorities. *See:*
+`inboxd.engine.processor`, `room`, `sources/source.py`, `runners`.
 """
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
+from inboxd.commands.after import AfterEnds
+from inboxd.commands.attempts import CommandAttempts
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
-from inboxd.commands.lost_claims import LostClaims
+from inboxd.commands.key_turns import KeyTurns
+from inboxd.commands.leases import LostClaims, ReadyCommands
 from inboxd.commands.progress import Progresses
+from inboxd.commands.room import CommandRoom
 from inboxd.commands.run import CommandRun
 from inboxd.commands.runners import Runners
 from inboxd.commands.settler import Settler
@@ -24,6 +26,8 @@ from inboxd.commands.sources.lanes import PlainLanes
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import CommandSource, look
 from inboxd.commands.sources.suspects import Suspects
+from inboxd.commands.unwritten import UnwrittenOutcomes
+from inboxd.engine.execution import CooperativeYield
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Page, Survey, soonest
 from inboxd.model.priority_order import PriorityOrder
@@ -34,56 +38,47 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# At most this many outcomes wait to be written; further ones take the room of commands.
-_MOST_BEHIND = 1_000
-# The longest wait for room, in seconds.
-_LONGEST_WAIT = 1.0
-
 
 class CommandProcessing:
     def __init__(self, parts: Parts, tasks: TaskGroup, wake: Callable[[], None]) -> None:
+        """Make the parts from the bottom up: each calls only parts that were made before it."""
+        pool, me, settings = parts.pool, parts.me.id, parts.settings
         self._parts = parts
-        self._wake = wake
-        self._admission = Admission(parts)
-        self._prefetch = self._admission.prefetch
+        admission = self._admission = Admission(
+            settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+        )
+        outcomes = self.outcomes = UnwrittenOutcomes()
+        ready, yields = ReadyCommands(), CooperativeYield()
+        room = self._room = CommandRoom(admission, outcomes, yields, wake)
+        self._ready = ready
         self._order = PriorityOrder(_priorities(self.queues))
-        self._key_runs = KeyRuns(self._admission.key_concurrency)
-        judge = CommandJudge(parts)
-        self.settler = Settler(parts, judge.outcome, on_requeue=wake, on_written=self._written)
-        self._lost_claims = LostClaims(parts, self._admission, self.settler)
-        self._lanes = PlainLanes(parts, self._admission, self._order)
-        self.progress = Progresses(parts.pool, parts.me.id)
-        self._bodies = CommandBodies(parts, self._upcoming)
-        self._run = CommandRun(
-            parts,
-            self.settler,
-            judge,
-            self._bodies,
-            say=self.progress.say,
-            keeps_position=self._admission.keeps_order,
-        )
-        self._runners = Runners(
-            self._run,
-            self.settler,
-            self._key_runs,
-            self._admission,
-            tasks,
-            on_ended=self._ended,
-            on_left=self._left,
-            on_loss=self._lost_claims.soon,
-        )
+        key_runs = KeyRuns(admission.key_concurrency)
+        self._lanes = PlainLanes(pool, me, parts.metrics, admission, self._order)
         limited = self._limited = LimitedQueues(
-            parts, self.settler, self._key_runs, self._admission, self._order
+            pool, me, parts.metrics, outcomes, key_runs, admission, self._order
         )
-        self._suspects = Suspects(
-            parts, limited, self.settler, tasks, self._admission, on_change=self._look_again
-        )
+        self._suspects = Suspects(parts, limited, outcomes, tasks, admission, room)
         self._sources: Sequence[CommandSource] = (self._suspects, self._lanes, limited)
-        # The next page is claimed when at most this many commands are left.
-        self._refill_at = 0
-        self._freed = asyncio.Event()
-        # Whether the processor waits for room without a time limit.
-        self._wants_room = False
+        self._lost_claims = LostClaims(pool, me, settings.worker.lease.total_seconds())
+        self._bodies = CommandBodies(pool, settings.commands.in_flight_bytes, ready)
+        after = self._after = AfterEnds(
+            *(room, outcomes, self._bodies, key_runs),
+            *(self._suspects, self._lanes, limited, self._lost_claims),
+        )
+        judge = CommandJudge(parts, admission)
+        self.settler = Settler(parts, outcomes, judge, after)
+        self.progress = Progresses(pool, me)
+        self._attempts = CommandAttempts(parts, self._bodies, self.progress.say)
+        run = CommandRun(
+            parts.registry.commands,
+            self._attempts,
+            judge,
+            self.settler,
+            KeyTurns(pool, parts.queues, parts.metrics),
+            parts.handler_pool,
+            settings.commands.timeout.total_seconds(),
+        )
+        self._runners = Runners(run, ready, outcomes, key_runs, admission, yields, after, tasks)
         self._suspended = False
 
     @property
@@ -92,7 +87,7 @@ class CommandProcessing:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self.in_flight or self.settler.waiting)
+        return bool(self.in_flight or self.outcomes.waiting)
 
     @property
     def queues(self) -> Mapping[str, Queue]:
@@ -111,17 +106,18 @@ class CommandProcessing:
         async with borrow(self._parts.pool) as session:
             seen = await look(session)
             found = [await source.survey(session, seen) for source in self._sources]
-        if (waits := self._runners.waited) is not None:  # a survey before the command is too late
-            found.append(Survey(due=False, next=self._prefetch.too_late_in(waits)))
+        if (waits := self._ready.waited) is not None:  # a survey before the command is too late
+            late = self._admission.prefetch.too_late_in(waits)
+            found.append(Survey(due=False, next=late))
         return Survey.of(found)
 
     async def page(self) -> Page:
-        self._freed.clear()
-        if self._lost_claims.due and await self._lost_claims.give_back():
-            self._wake()
+        self._room.begin_page()
+        if self._lost_claims.due and await self._give_back_lost():
+            self._room.wake()
         self._give_back_late()
-        limits, prefetch = self._admission.limits, self._prefetch
-        free = min(self._free_room(), limits.page_rows)
+        limits, prefetch = self._admission.limits, self._admission.prefetch
+        free = min(self._room.free(), limits.page_rows)
         if free <= prefetch.ahead // 2 or self._suspended:
             return Page(0, busy=True)
         self._admission.begin_page()
@@ -164,68 +160,19 @@ class CommandProcessing:
             self._runners.release(self._admission.is_paused)
         self._runners.next_runner()
 
+    async def _give_back_lost(self) -> int:
+        return await self._lost_claims.give_back(self._admission.known | self.outcomes.ids)
+
     def _give_back_late(self) -> None:
         """Give back, for other workers, commands that have waited too long for their start."""
-        waits = self._runners.waited
-        if waits is not None and self._prefetch.is_too_late(waits):
+        waits = self._ready.waited
+        if waits is not None and self._admission.prefetch.is_too_late(waits):
             _log.info("released claimed commands that waited too long for their start")
             self._runners.release()
         self._runners.shorten()
 
-    # ----------------------------------------------------------------------------------- room
-
     async def room(self, within: float | None = None) -> None:
-        """Wait until a command ends, for `within` seconds at most (default: one second)."""
-        self._wants_room = within is None
-        try:
-            with anyio.move_on_after(_LONGEST_WAIT if within is None else within):
-                await self._freed.wait()
-        finally:
-            self._wants_room = False
-        self._freed.clear()
-
-    def _free_room(self) -> int:
-        # Commands whose outcomes wait to be written are still leased: many of them take room.
-        behind = max(0, self.settler.waiting - _MOST_BEHIND)
-        ahead = self._prefetch.ahead
-        most = self._admission.limits.concurrency + ahead
-        self._refill_at = most - 1 - ahead // 2
-        return most - self._admission.in_flight - behind
-
-    def _ended(self, row: ClaimedCommand) -> None:
-        self._suspects.ended(row)
-        self._free()
-        if self._key_runs.ended and not self.settler.waiting:
-            self._wake()
-
-    def _left(self) -> None:
-        """Rewind the cursors, so that another worker claims first: only it can read the command."""
-        self._lanes.forget()
-        self._limited.forget_lanes()
-
-    def _written(self) -> None:
-        self._suspects.written()
-        self._free()
-        if self._key_runs.ended:  # the next command of a key may run
-            self._wake()
-
-    def _upcoming(self) -> Iterator[ClaimedCommand]:
-        return self._runners.upcoming()
-
-    def _look_again(self) -> None:
-        self._freed.set()
-        self._wake()
-
-    def _free(self) -> None:
-        if self.in_flight <= self._refill_at and not self._freed.is_set():
-            self._freed.set()
-            if self._wants_room and self.settler.waiting <= _MOST_BEHIND:
-                # Claim the next page while the rest of this one runs, even if its commands are
-                # quick.
-                self._runners.give_way()
-        if self._limited.retry() or self._admission.turned_away:
-            self._admission.ask_again()
-            self._wake()
+        await self._room.wait(within)
 
     # ------------------------------------------------------------------------ changes and stops
 
@@ -234,22 +181,22 @@ class CommandProcessing:
         self._order.reload(_priorities(queues))
         self._limited.reload()
         self._bodies.reload(limits.in_flight_bytes)
-        self._wake()
+        self._room.wake()
 
     def suspend(self) -> None:
         """Start no command and stop the running ones, since the lease may end."""
         self._suspended = True
         self._runners.release()
-        self._run.stop_all("the lease could not be renewed")
+        self._attempts.stop_all("the lease could not be renewed")
 
     def resume(self) -> None:
         self._suspended = False
-        self._run.go_on()
-        self._free()
+        self._attempts.go_on()
+        self._after.free()
 
     def apply_controls(self) -> None:
         self._runners.release(self._admission.is_paused)
-        self._wake()
+        self._room.wake()
 
     def events_rest(self) -> None:
         """A suspect may run alone, since no event handler runs any more."""
@@ -257,6 +204,7 @@ class CommandProcessing:
 
     def cancel(self, ids: frozenset[int]) -> None:
         self._runners.cancel(ids)
+        self._attempts.cancel(ids)
 
     async def finish(self) -> None:
         """Do nothing: commands run until `drain`."""
@@ -264,7 +212,7 @@ class CommandProcessing:
     async def drain(self, seconds: float) -> None:
         """Start nothing more; let commands finish for `seconds`, then stop them; settle all."""
         self._runners.release()
-        self._refill_at = self.in_flight
+        self._room.follow_each_end()
         with anyio.move_on_after(seconds):
             while self.in_flight:
                 await self.room()
@@ -273,12 +221,12 @@ class CommandProcessing:
                 "stopping commands that still run at the drain's time limit",
                 commands=self.in_flight,
             )
-            self._run.stop_all("the worker stops")
+            self._attempts.stop_all("the worker stops")
             with anyio.move_on_after(5):
                 while self.in_flight:
                     await self.room()
         with anyio.move_on_after(5):
-            await self.settler.flush()
+            await self.outcomes.flush()
 
 
 def _priorities(queues: Mapping[str, Queue]) -> dict[str, int]:

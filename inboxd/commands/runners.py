@@ -8,16 +8,18 @@ before it; `run`, after it; `sources/key_runs.py` for commands with a key.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.ended import cancelled, given_back
-from inboxd.commands.run import CommandRun, RunEnd
-from inboxd.commands.settler import Settler
+from inboxd.commands.after import AfterEnds
+from inboxd.commands.ended import RunEnd, cancelled, given_back
+from inboxd.commands.leases import ReadyCommands
+from inboxd.commands.run import CommandRun
 from inboxd.commands.sources.key_runs import KeyRuns
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.execution import CooperativeYield
 from inboxd.model.outcome import explain
 from inboxd.store.rows import ClaimedCommand
@@ -30,68 +32,47 @@ class Runners:
     def __init__(
         self,
         run: CommandRun,
-        settler: Settler,
+        ready: ReadyCommands,
+        outcomes: UnwrittenOutcomes,
         key_runs: KeyRuns,
         admission: Admission,
+        yields: CooperativeYield,
+        after: AfterEnds,
         tasks: TaskGroup,
-        *,
-        on_ended: Callable[[ClaimedCommand], None],
-        on_left: Callable[[], None],
-        on_loss: Callable[[], None],
     ) -> None:
-        """on_left: a command was left to another worker; on_loss: search for lost claims."""
         self._run = run
-        self._settler = settler
+        self._ready = ready
+        self._outcomes = outcomes
         self._key_runs = key_runs
         self._admission = admission
         self._prefetch = admission.prefetch
+        self._yields = yields
+        self._after = after
         self._tasks = tasks
-        self._on_ended = on_ended
-        self._on_left = on_left
-        self._on_loss = on_loss
-        # Leased commands that have not started, with the times of their leases.
-        self._ready: deque[tuple[ClaimedCommand, float]] = deque()
         self._idle: deque[asyncio.Event] = deque()
         self._count = 0
-        self._cooperative_yield = CooperativeYield()
-
-    def upcoming(self) -> Iterator[ClaimedCommand]:
-        return (row for row, _ in self._ready)
-
-    @property
-    def waited(self) -> float | None:
-        """Seconds that the first command which has not started has waited; None: all have."""
-        return monotonic() - self._ready[0][1] if self._ready else None
 
     def take(self, rows: Sequence[ClaimedCommand]) -> None:
         self._admission.took(rows)
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
             rows = [row for row in rows if row["ordering_key"] is None]
-            first, back = self._key_runs.begin(keyed, self._settler.handed_over)
+            first, back = self._key_runs.begin(keyed, self._outcomes.handed_over)
             rows += first
             self._to_its_line(back)
-        self._key_runs.expect_no_more(self._settler.handed_over)
+        self._key_runs.expect_no_more(self._outcomes.handed_over)
         now = monotonic()
         self._ready.extend((row, now) for row in rows)
-        self._cooperative_yield.served()
-
-    def give_way(self) -> None:
-        self._cooperative_yield.want()
+        self._yields.served()
 
     def cancel(self, ids: frozenset[int]) -> None:
-        """Stop commands whose cancellation was requested; unstarted ones end at once."""
+        """End unstarted commands whose cancellation was requested."""
         if not ids:
             return
         stopped = self._key_runs.remove(ids) if self._key_runs else []
-        for leased in [leased for leased in self._ready if leased[0]["id"] in ids]:
-            self._ready.remove(leased)
-            stopped.append(leased[0])
-        for row in stopped:
-            self._run.drop(row)
-            self._settler.hand_over(cancelled(row, 0.0))
+        for row in stopped + self._ready.remove_all(lambda row: row["id"] in ids):
+            self._outcomes.hand_over(cancelled(row))
             self._ended(row, well=True)
-        self._run.cancel(ids)
 
     def next_runner(self) -> None:
         if not self._ready:
@@ -113,7 +94,7 @@ class Runners:
         """Run leased commands; end if lowered settings allow fewer runners."""
         task = asyncio.current_task()
         while True:
-            self._cooperative_yield.begin()
+            self._yields.begin()
             while self._ready:
                 if self._count > self._admission.limits.concurrency:
                     return
@@ -125,13 +106,13 @@ class Runners:
                     end = await self._run.run(task, row, self.next_runner)
                 except Exception as error:  # noqa: BLE001 - a failure of one row must not stop the daemon
                     _log.error("command was lost", id=row["id"], reason=explain(error).error)
-                    self._on_loss()
+                    self._after.lost()
                 finally:
                     self._prefetch.took = monotonic() - started_at
                     self._ended(row, well=end == "succeeded")
                 if end == "left":
-                    self._on_left()
-                await self._cooperative_yield.take()
+                    self._after.left()
+                await self._yields.take()
             self.next_runner()
             call = asyncio.Event()
             self._idle.append(call)
@@ -140,17 +121,17 @@ class Runners:
     def _ended(self, row: ClaimedCommand, *, well: bool) -> None:
         self._admission.ended(row)
         if row["ordering_key"] is not None:
-            following, back = self._key_runs.end(row, self._settler.handed_over, well=well)
+            following, back = self._key_runs.end(row, self._outcomes.handed_over, well=well)
             if following is not None:
                 self._ready.appendleft((following, monotonic()))
             if back:
                 self._to_its_line(back)
-        self._on_ended(row)
+        self._after.ended(row)
 
     def _to_its_line(self, rows: Iterable[ClaimedCommand]) -> None:
         """Give back commands that waited behind another of their key; they keep their positions."""
         for row in rows:
-            self._settler.hand_over(given_back(row, "waiting"))
+            self._outcomes.hand_over(given_back(row, "waiting"))
             self._ended(row, well=False)
 
     def shorten(self) -> None:
@@ -162,8 +143,6 @@ class Runners:
         """Give back leased commands that have not started: no attempt, no crash is counted."""
         if self._key_runs:
             self._to_its_line(self._key_runs.give_back(which))
-        leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
-        for row in [row for row, _ in leased if which(row)]:
-            self._run.drop(row)
-            self._settler.hand_over(given_back(row, "pending"))
+        for row in self._ready.remove_all(which):
+            self._outcomes.hand_over(given_back(row, "pending"))
             self._ended(row, well=False)

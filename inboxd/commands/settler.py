@@ -1,131 +1,107 @@
-"""Writes outcomes of commands in groups, for commands that did not use the database themselves.
+"""Writes the ends of commands: in the command's own transaction, or in groups.
 
-There is no timer: outcomes that were handed over during a write are written together by the next
-one. Children are inserted only for rows whose settlement matched, in the same transaction (promise
-3); a write that fails for one row is repeated row by row; outcomes are kept while the database is
-away. Known limits: while an emitted event waits for its dedup key (at most
-`database.lock_timeout`), other outcomes wait, too; commands whose outcomes are not written when the
-process dies run again. *See:* `run`, before it; `inboxd.store.commands`, after it.
+A group has the outcomes of commands that did not use the database themselves. There is no timer:
+outcomes that were handed over during a write are written together by the next one. Children are
+inserted only for rows whose settlement matched, in the same transaction (promise 3); a write that
+fails for one row is repeated row by row; outcomes are kept while the database is away. An execution
+is counted when its outcome is written; one whose lease was lost counts where it runs again. Known
+limits: while an emitted event waits for its dedup key (at most `database.lock_timeout`), other
+outcomes wait, too; commands whose outcomes are not written when the process dies run again. *See:*
+`run` and `unwritten`, before it; `inboxd.store.commands`, after it.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from time import monotonic
+from typing import cast
 
 import anyio
 
-from inboxd.api.hooks import FailedAttempt
-from inboxd.commands.ended import EndedCommand
+from inboxd.commands.after import AfterEnds
+from inboxd.commands.ended import EndedCommand, RunEnd
+from inboxd.commands.judge import CommandJudge
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine import row_log
-from inboxd.engine.hooks import failed_attempt
-from inboxd.engine.outcomes import requeue, site_of
+from inboxd.engine.outcomes import after
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
-from inboxd.model.outcome import Dead, Unsuccessful, explain
+from inboxd.model.lineage import story_age, told_time
+from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted, wakeups
 from inboxd.store.connections import is_passing
+from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.pools import lend, transaction
-from inboxd.store.rows import ClaimedCommand
+from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue, Settlement
+from inboxd.telemetry import tally
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_MOST_GATHERED = 2_000
 _PAUSE = 0.5
 
 
 class Settler:
-    """Writes outcomes; `run` in the task group of the incarnation."""
+    """Writes the ends of commands; `run` in the task group of the incarnation."""
 
     def __init__(
-        self,
-        parts: Parts,
-        judge: Callable[[ClaimedCommand, Exception], Unsuccessful],
-        *,
-        on_requeue: Callable[[], None],
-        on_written: Callable[[], None],
+        self, parts: Parts, outcomes: UnwrittenOutcomes, judge: CommandJudge, after: AfterEnds
     ) -> None:
-        """on_requeue: requeues were written, which change the processor's next due time."""
-        self._parts = parts
+        self._outcomes = outcomes
         self._judge = judge
-        self._on_requeue = on_requeue
-        self._on_written = on_written
-        self._gathered: list[EndedCommand] = []
-        self._work = anyio.Event()
-        self._written = anyio.Event()
-        self._writing: list[EndedCommand] = []
-        # Number of outcomes handed over, and number of written ones, in the same order.
-        self.handed_over = 0
-        self.through = 0
-        # Outcomes that a task waits for, by id; False: this outcome was not written.
-        self._watched: dict[int, bool] = {}
+        self._after = after
+        self._pool = parts.pool
+        self._me = parts.me.id
+        self._fleet = parts.fleet
+        self._folder = parts.folder
+        self._hooks = parts.hooks
+        self._tally = parts.metrics.tally
+        self._duration = parts.metrics.settle_duration.labels("command")
 
-    @property
-    def waiting(self) -> int:
-        return self.handed_over - self.through
+    async def settle(self, ended: EndedCommand, own: OwnTransaction | None = None) -> RunEnd:
+        """Commit an end in the command's transaction, if it has one, or hand it over.
 
-    @property
-    def ids(self) -> set[int]:
-        """Ids of commands whose outcomes are not written yet, so that they are still leased."""
-        return {ended.outcome.id for ended in (*self._gathered, *self._writing)}
+        Raises the error of the commit. It waits for the write of rows that the database may refuse,
+        if the next command of its key may start only then.
+        """
+        row = ended.row
+        if own is not None and own.held is not None:
+            if row["ordering_key"] is not None:
+                await self._outcomes.of_key(row)
+            await self._commit(ended, own)
+        elif row["ordering_key"] is not None and ended.writes:
+            return ended.end if await self._outcomes.see(ended) else "unsuccessful"
+        elif ended.counts is None or not self._outcomes.full:
+            self._outcomes.hand_over(ended)  # claims limit what is given back
+        else:
+            await self._outcomes.add(ended)
+        return ended.end
 
-    def failed(
-        self, row: ClaimedCommand, outcome: Unsuccessful, error: BaseException
-    ) -> FailedAttempt | None:
-        """The report of an attempt, given to hooks after it is written; None: no hook wants it."""
-        parts = self._parts
-        if not parts.hooks.want_failures:
-            return None
-        handler = parts.registry.commands.get(row["type"])
-        return failed_attempt(parts.me, row, handler, outcome, error)
+    async def _commit(self, ended: EndedCommand, own: OwnTransaction) -> None:
+        fold: list[int] = []
+        settlement = cast("Settlement", ended.outcome)
 
-    async def add(self, ended: EndedCommand) -> None:
-        """Hand over an outcome; waits while too many outcomes are unwritten."""
-        while len(self._gathered) >= _MOST_GATHERED:
-            await self._written.wait()
-        self.hand_over(ended)
+        async def settle(held: Session, ending: str) -> None:
+            if ended.sent or ended.planned:
+                fold.extend(await batches.write(held, ended.sent, ended.planned))
+            if ended.emitted:
+                await emitted.write(held, ended.emitted)
+            await commands.settle_own(held, self._me, settlement, ending)
 
-    def hand_over(self, ended: EndedCommand) -> None:
-        """Like `add` without a wait: for commands that are given back, which claims limit."""
-        self._gathered.append(ended)
-        self.handed_over += 1
-        self._work.set()
+        await own.commit(settle)
+        self._note((ended,), fold)
 
-    async def see(self, ended: EndedCommand) -> bool:
-        """Hand over an outcome and wait for its write; False: it was not written."""
-        self._watched[ended.outcome.id] = True
-        try:
-            await self.add(ended)
-            while any(each is ended for each in (*self._gathered, *self._writing)):
-                await self._written.wait()
-            return self._watched[ended.outcome.id]
-        finally:
-            del self._watched[ended.outcome.id]
-
-    async def flush(self) -> None:
-        while self.waiting:
-            await self._written.wait()
-
-    async def written(self, row: ClaimedCommand) -> None:
-        """The row's own transaction cannot commit before its key's earlier outcomes."""
-        while any(_same_key(ended.row, row) for ended in (*self._gathered, *self._writing)):
-            await self._written.wait()
+    # ----------------------------------------------------------------- groups of outcomes
 
     async def run(self) -> None:
         while True:
-            await self._work.wait()
-            self._work = anyio.Event()
-            page, self._gathered = self._gathered, []
-            self._writing = page
+            page, written = await self._outcomes.take(), 0
             try:
                 await self._write_all(page)
-                self.through += len(page)
+                written = len(page)
             finally:
-                self._writing = []
-                self._written.set()
-                self._written = anyio.Event()
-                self._on_written()
+                self._outcomes.taken(written)
+                self._after.written()
 
     async def _write_all(self, page: list[EndedCommand]) -> None:
         todo = [page]
@@ -168,79 +144,79 @@ class Settler:
 
     async def _write(self, part: list[EndedCommand]) -> None:
         started = monotonic()
-        me = self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
         requeues = [e.outcome for e in part if isinstance(e.outcome, Requeue)]
-        pool = self._parts.pool
+        pool = self._pool
         async with lend(pool) as session, AsyncExitStack() as stack:
             # A single statement is its own transaction, which saves two round trips.
             if requeues or any(e.writes for e in part) or pool.preamble:
                 await stack.enter_async_context(transaction(pool, session))
-            held = await commands.end(session, me, ends, requeues)
-            sent = [child for e in part if e.outcome.id in held for child in e.sent]
-            planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
-            fold = await batches.write(session, sent, planned)
-            events = [event for e in part if e.outcome.id in held for event in e.emitted]
-            await emitted.write(session, events)
+            held = await commands.end(session, self._me, ends, requeues)
+            kept = part if len(held) == len(part) else [e for e in part if e.outcome.id in held]
+            sent = [child for e in kept for child in e.sent]
+            fold = await batches.write(session, sent, [plan for e in kept for plan in e.planned])
+            await emitted.write(session, [event for e in kept for event in e.emitted])
             if self._concerns_others(requeues):
                 await wakeups.notify(session, "commands")
-        self._parts.folder.on_settled(e.row for e in part)
-        for batch in fold:
-            self._parts.folder.note(batch)
+        self._note(kept, fold)
         if requeues:
-            self._on_requeue()
-            self._report(part, held)
-        if row_log.logs_ends():
-            _log_ends(part, held)
-        if lost := len(part) - len(held):
-            self._mark_lost(e.outcome.id for e in part if e.outcome.id not in held)
+            self._after.requeued()
+        if lost := len(part) - len(kept):
+            self._outcomes.not_written(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
-        self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
+        self._duration.observe(monotonic() - started)
 
-    def _report(self, part: Iterable[EndedCommand], held: Container[int]) -> None:
-        for each in part:
-            if each.failed is not None and each.outcome.id in held:
-                self._parts.hooks.report(each.failed)
+    def _note(self, written: Sequence[EndedCommand], fold: Iterable[int]) -> None:
+        """Count, log and report ends that are written, and fold their batches."""
+        self._folder.on_settled(e.row for e in written)
+        for batch in fold:
+            self._folder.note(batch)
+        logs = row_log.logs_ends()
+        for ended in written:
+            if ended.counts is not None:
+                self._count(ended, ended.counts)
+            if ended.failed is not None:
+                self._hooks.report(ended.failed)
+            if logs and isinstance(ended.outcome, Settlement):
+                status, seconds = ended.outcome.status, ended.outcome.seconds
+                sent = len(ended.sent) + len(ended.emitted)
+                row_log.command_ended(ended.row, status, seconds, sent)
+
+    def _count(self, ended: EndedCommand, outcome: tally.Outcome) -> None:
+        row, seconds = ended.row, ended.seconds
+        self._tally.add(
+            "command",
+            row["type"],
+            outcome,
+            seconds,
+            row["waited"],
+            row["queue"],
+            row["age"],
+            after(row),
+            row["tenant"],
+        )
+        if outcome == "succeeded" and not ended.writes:  # it may end a story
+            age = story_age(row["correlation_id"], told_time(row["command_id"]), row["age"])
+            if age is not None:
+                self._tally.end_story("command", row["type"], age + seconds)
 
     def _concerns_others(self, requeues: Sequence[Requeue]) -> bool:
         """Whether to notify other workers: rows are claimable at once, or unreadable here."""
-        fleet = self._parts.fleet
+        fleet = self._fleet
         return (fleet.differs and bool(requeues)) or (
             fleet.peers > 0 and any(_given_back(each) for each in requeues)
         )
 
-    def _mark_lost(self, ids: Iterable[int]) -> None:
-        self._watched.update((each, False) for each in ids if each in self._watched)
-
     async def _refused(self, ended: EndedCommand, error: Exception) -> None:
-        """Requeue a command whose outcome the database refuses: a result, a time or a child."""
-        self._mark_lost([ended.outcome.id])
-        outcome = self._judge(ended.row, error)
-        instead = requeue(outcome, ended.row, self._parts.me, ended.outcome.fence)
-        if isinstance(ended.outcome, Requeue):
-            # The requeue was refused, too: write a dead letter, which has the least to refuse.
-            dead = Dead(explain(error, site_of(ended.row, None)))
-            instead = requeue(dead, ended.row, self._parts.me, ended.outcome.fence)
+        """Requeue a command whose outcome the database refuses."""
+        self._outcomes.not_written([ended.outcome.id])
         try:
-            told = self.failed(ended.row, outcome, error)
-            await self._insist([EndedCommand(ended.row, instead, failed=told)])
+            await self._insist([self._judge.refused(ended, error)])
         except Exception as again:  # noqa: BLE001 - logged
             reason = explain(again).error
             _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
 
 
-def _log_ends(part: Iterable[EndedCommand], held: Container[int]) -> None:
-    for ended in part:
-        outcome = ended.outcome
-        if isinstance(outcome, Settlement) and outcome.id in held:
-            sent = len(ended.sent) + len(ended.emitted)
-            row_log.command_ended(ended.row, outcome.status, outcome.seconds, sent)
-
-
 def _given_back(each: Requeue) -> bool:
     """Whether a row is claimable at once, without an INSERT that notifies other workers."""
     return each.status != "failed" and each.delay is None and each.run_at is None
-
-
-def _same_key(one: ClaimedCommand, other: ClaimedCommand) -> bool:
-    return bool(one["ordering_key"] == other["ordering_key"] and one["queue"] == other["queue"])

@@ -151,7 +151,7 @@ class Incarnation:
     @property
     def done(self) -> tuple[int, ...]:
         """A number that changes when any work was done."""
-        settled = 0 if self._command_work is None else self._command_work.settler.through
+        settled = 0 if self._command_work is None else self._command_work.outcomes.through
         folded = 0 if self._folder is None else self._folder.folded
         return (*(each.claimed for each in self.processors), settled, folded)
 

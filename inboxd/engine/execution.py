@@ -5,7 +5,7 @@ reach the next handler in the same task. Known limits: a handler's time begins a
 a handler in the loop that never waits has no time limit (`worker.stall_timeout` ends the process).
 A thread cannot be stopped: past the limit the result is dropped, but the thread keeps its place
 (`inboxd.engine.threads`). *See:* `events/page_run.py`, `events/chunks/run.py` and
-`commands/run.py`, which call it.
+`commands/attempts.py`, which call it.
 """
 
 import asyncio

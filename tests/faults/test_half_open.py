@@ -4,7 +4,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import MagicMock
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
@@ -12,10 +13,10 @@ import pytest
 
 from inboxd.commands.ended import EndedCommand
 from inboxd.commands.settler import Settler
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.embedded import Server
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.fleet import Fleet
-from inboxd.engine.parts import Parts
 from inboxd.errors import DatabaseError
 from inboxd.model.lane import Lane
 from inboxd.settings import Database as Settings
@@ -80,14 +81,15 @@ async def test_a_vanished_server_is_waited_for_once(
             (row,) = await commands.claim(vanished, worker, {"default": 1}, [lane], 1)
         me = SimpleNamespace(id=worker)
         folder = BatchFolder(pool)
-        parts = SimpleNamespace(
+        parts: Any = MagicMock(
             metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
         )
+        outcomes = UnwrittenOutcomes()
         settler = Settler(
-            cast("Parts", parts),
-            lambda _row, error: pytest.fail(str(error)),
-            on_requeue=lambda: None,
-            on_written=lambda: None,
+            parts,
+            outcomes,
+            MagicMock(refused=lambda _ended, error: pytest.fail(str(error))),
+            MagicMock(),
         )
 
         async def declare_dead() -> None:
@@ -102,7 +104,7 @@ async def test_a_vanished_server_is_waited_for_once(
             tasks.start_soon(settler.run)
             async with session.transaction():
                 await session.connection.execute("lock inboxd.commands in access exclusive mode")
-                settler.hand_over(EndedCommand(row, ended))
+                outcomes.hand_over(EndedCommand(row, ended))
                 tasks.start_soon(declare_dead)
                 await lock_awaited(database, 2)
                 assert way.swallow("test") == 2
@@ -110,7 +112,7 @@ async def test_a_vanished_server_is_waited_for_once(
                     _wait_an_hour(each)
                 await eventually(nobody_waits)  # the server's own time limit
             with bounded():
-                await settler.flush()
+                await outcomes.flush()
             tasks.cancel_scope.cancel()
         assert await database.fetchval("select count(*) from inboxd.commands_history") == 1
         assert await workers.declare_dead(pool, dead, 0, 3) == []

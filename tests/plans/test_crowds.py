@@ -131,11 +131,18 @@ class Site:
         parts = self.parts
         upkeep = BreakerUpkeep(parts.breakers, parts.pool, self.worker, parts.metrics)
         await upkeep.turn()
-        admission, order = Admission(parts), PriorityOrder({})
-        settler: Any = SimpleNamespace(through=0, handed_over=0)
+        admission, order = (
+            Admission(
+                parts.settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+            ),
+            PriorityOrder({}),
+        )
+        outcomes: Any = SimpleNamespace(through=0, handed_over=0)
         key_runs = KeyRuns(admission.key_concurrency)
-        limited = LimitedQueues(parts, settler, key_runs, admission, order)
-        commands = (PlainLanes(parts, admission, order), limited)
+        limited = LimitedQueues(
+            parts.pool, parts.me.id, parts.metrics, outcomes, key_runs, admission, order
+        )
+        commands = (PlainLanes(parts.pool, parts.me.id, parts.metrics, admission, order), limited)
         events = SingleSource(parts)
         async with borrow(parts.pool) as session:
             seen = await look(session)

@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import cast
 
 import anyio
 import pytest
 
 from inboxd.commands.bodies import CommandBodies
-from inboxd.engine.parts import Parts
+from inboxd.commands.leases import ReadyCommands
 from inboxd.store import bodies
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
@@ -40,9 +39,7 @@ async def _opened(
     database: Database, most: int, upcoming: Sequence[ClaimedCommand] = ()
 ) -> AsyncIterator[CommandBodies]:
     async with daemon_pool(database) as pool:
-        settings = SimpleNamespace(commands=SimpleNamespace(in_flight_bytes=most))
-        parts = SimpleNamespace(settings=settings, pool=pool)
-        yield CommandBodies(cast("Parts", parts), lambda: upcoming)
+        yield CommandBodies(pool, most, ReadyCommands((row, 0.0) for row in upcoming))
 
 
 async def _rows(database: Database, count: int) -> list[ClaimedCommand]:

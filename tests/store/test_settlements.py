@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import MagicMock
 from uuid import UUID, uuid4
 
 import anyio
@@ -13,13 +14,12 @@ from inboxd.api import messages
 from inboxd.api.drafts import CommandDraft
 from inboxd.commands.ended import EndedCommand
 from inboxd.commands.settler import Settler
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.fleet import Fleet
-from inboxd.engine.parts import Parts
 from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage
-from inboxd.model.outcome import Unsuccessful
 from inboxd.store import commands, events, workers
 from inboxd.store.pools import Pool
 from inboxd.store.rows import ClaimedCommand
@@ -439,16 +439,12 @@ def _draft(n: int) -> CommandDraft:
     return CommandDraft(uuid4(), type="test.child", payload=f'{{"n": {n}}}', queue="default")
 
 
-def _settler(pool: Pool, worker: UUID) -> Settler:
+def _settler(pool: Pool, worker: UUID, outcomes: UnwrittenOutcomes) -> Settler:
     """A settler with the few parts that it uses; a refused write fails the test."""
-    me = SimpleNamespace(id=worker)
-    folder = BatchFolder(pool)
-    parts = SimpleNamespace(metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder)
-    return Settler(cast("Parts", parts), _refuse, on_requeue=lambda: None, on_written=lambda: None)
-
-
-def _refuse(row: ClaimedCommand, error: Exception) -> Unsuccessful:
-    raise error
+    me, folder = SimpleNamespace(id=worker), BatchFolder(pool)
+    judge = MagicMock(refused=MagicMock(side_effect=AssertionError))
+    parts: Any = MagicMock(metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder)
+    return Settler(parts, outcomes, judge, MagicMock())
 
 
 async def test_only_counted_settlements_write_children(database: Database) -> None:
@@ -459,17 +455,18 @@ async def test_only_counted_settlements_write_children(database: Database) -> No
         await session.connection.execute(
             "update inboxd.commands set fence = fence + 1 where id = any($1)", list(lost)
         )
-        settler = _settler(pool, worker)
+        outcomes = UnwrittenOutcomes()
+        settler = _settler(pool, worker, outcomes)
         lineage = Lineage(None, None, None)
         for row in rows:
             parent = Parent("command", row["id"], lineage)
             outcome: Settlement | Requeue = _succeeded(row)
             if row is rows[2]:
                 outcome = _retry(row)
-            settler.hand_over(EndedCommand(row, outcome, [(_draft(row["id"]), parent)]))
+            outcomes.hand_over(EndedCommand(row, outcome, [(_draft(row["id"]), parent)]))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(settler.run)
-            await settler.flush()
+            await outcomes.flush()
             tasks.cancel_scope.cancel()
         children = await session.connection.fetch(
             "select origin_id from inboxd.commands where type = 'test.child'"
@@ -483,7 +480,8 @@ async def test_gathered_settlements_outlive_a_lost_connection(database: Database
     async with daemon_pool(database) as pool, daemon_session(database) as session:
         worker = await join(session)
         rows = await _claimed(session, worker, 2)
-        settler = _settler(pool, worker)
+        outcomes = UnwrittenOutcomes()
+        settler = _settler(pool, worker, outcomes)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(settler.run)
             async with session.transaction():
@@ -492,9 +490,9 @@ async def test_gathered_settlements_outlive_a_lost_connection(database: Database
                     "lock inboxd.commands_history in access exclusive mode"
                 )
                 for row in rows:
-                    settler.hand_over(EndedCommand(row, _succeeded(row)))
+                    outcomes.hand_over(EndedCommand(row, _succeeded(row)))
                 await eventually(lambda: end_waiters(database))
-                assert settler.waiting == 2
-            await settler.flush()
+                assert outcomes.waiting == 2
+            await outcomes.flush()
             tasks.cancel_scope.cancel()
     assert await database.fetchval("select count(*) from inboxd.commands_history") == 2

@@ -42,15 +42,24 @@ async def world(shared: Database) -> AsyncIterator[World]:
 async def _claimed(world: World, database: Database) -> list[int]:
     """The ids in the order in which a worker claims them, one at a time."""
     parts = await world.parts()
-    admission = Admission(parts)
+    admission = Admission(
+        parts.settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+    )
     order = PriorityOrder({name: each.priority for name, each in parts.queues.by_name.items()})
-    lanes = PlainLanes(parts, admission, order)
-    settler = MagicMock(through=0, handed_over=0)
-    limited = LimitedQueues(parts, settler, KeyRuns(admission.key_concurrency), admission, order)
-    sources: Sequence[CommandSource] = (lanes, limited)
     claimed: list[int] = []
     async with daemon_pool(database) as pool:
-        parts.pool = pool
+        lanes = PlainLanes(pool, parts.me.id, parts.metrics, admission, order)
+        outcomes = MagicMock(through=0, handed_over=0)
+        limited = LimitedQueues(
+            pool,
+            parts.me.id,
+            parts.metrics,
+            outcomes,
+            KeyRuns(admission.key_concurrency),
+            admission,
+            order,
+        )
+        sources: Sequence[CommandSource] = (lanes, limited)
         seen = await look(world.session)
         for source in sources:
             await source.survey(world.session, seen)

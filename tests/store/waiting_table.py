@@ -363,8 +363,8 @@ LOOKED_AT: Final[dict[str, str]] = {
 # The questions that a worker asks before it claims, by function.
 GATES: Final[dict[str, dict[str, list[str]]]] = {
     "inboxd.commands.admission.Admission.serves": {
-        "paused queue": ["self._parts.controls.allow('queue', queue, type_)"],
-        "unserved": ["queue in wanted", "type_ in self._parts.registry.commands", "wanted"],
+        "paused queue": ["self._controls.allow('queue', queue, type_)"],
+        "unserved": ["queue in wanted", "type_ in self._registry.commands", "wanted"],
     },
     "inboxd.commands.admission.Admission.has_room": {"busy": ["self.room(queue) > 0"]},
     "inboxd.engine.controls.Controls.allow": {
@@ -439,7 +439,7 @@ GATES: Final[dict[str, dict[str, list[str]]]] = {
             "Page(0, busy=True)",
             "Page(taken, busy=True)",
             "Page(taken, full=full, busy=busy, again=again)",
-            "await self._lost_claims.give_back()",
+            "await self._give_back_lost()",
             "self._lost_claims.due",
             "taken == 0",
             "taken > 0",

@@ -196,7 +196,9 @@ class World:
         if await self._is_alone():
             return False
         parts = await self.parts()
-        admission = Admission(parts)
+        admission = Admission(
+            parts.settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+        )
         admission.in_flight = parts.in_flight
         running = await self.connection.fetchval(
             "select count(*) from inboxd.commands where worker_id = $1", self.me.id

@@ -4,25 +4,31 @@
 """
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from inboxd.commands.admission import Admission
 from inboxd.commands.sources.source import Sightings, advance
-from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import commands
-from inboxd.store.pools import borrow
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
+from inboxd.telemetry.metrics import Metrics
 
 
 class PlainLanes:
     # Always None: a queue without room waits for a command's end, not for a time.
     again: float | None = None
 
-    def __init__(self, parts: Parts, admission: Admission, order: PriorityOrder) -> None:
-        self._parts = parts
+    def __init__(
+        self, pool: Pool, me: UUID, metrics: Metrics, admission: Admission, order: PriorityOrder
+    ) -> None:
+        self._pool = pool
+        self._me = me
+        self._duration = metrics.claim_duration.labels("command")
+        self._page_rows = metrics.page_rows.labels("command")
         self._admission = admission
         self._order = order
         self._lanes = Lanes()
@@ -70,10 +76,10 @@ class PlainLanes:
             most = min(most, probes)
             if most <= 0:
                 return []
-        with self._parts.metrics.claim_duration.labels("command").time():
-            async with borrow(self._parts.pool) as session:
-                rows = await commands.claim(session, self._parts.me.id, room, lanes, most)
-        self._parts.metrics.page_rows.labels("command").observe(len(rows))
+        with self._duration.time():
+            async with borrow(self._pool) as session:
+                rows = await commands.claim(session, self._me, room, lanes, most)
+        self._page_rows.observe(len(rows))
         for lane in advance(lanes, rows):
             self._lanes.took(lane)
         return rows

@@ -7,7 +7,8 @@ death counts only against a command that was alone. Known limit: before a worker
 alone, it claims nothing until all its commands have ended.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 from uuid import UUID
@@ -16,17 +17,17 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.settler import Settler
-from inboxd.commands.sources.alone_lease import AloneLease
+from inboxd.commands.room import CommandRoom
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import Sightings
-from inboxd.commands.sources.suspect_groups import SuspectGroup, grouped, time_of
+from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
-from inboxd.store import commands
-from inboxd.store.pools import borrow
+from inboxd.store import commands, leases
+from inboxd.store.commands import Suspected
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
 from inboxd.telemetry.logs import get_logger
@@ -42,6 +43,66 @@ _TRIES = 10
 # Back-off of a suspect that could not run alone although nothing else ran here (its queue was full,
 # its key was held): the first in seconds, doubled up to the longest.
 _BACKOFF, _LONGEST_BACKOFF = 1.0, 60.0
+# Seconds for which a group runs before others may run beside it, doubled for each death: at most 16
+# minutes, since the worker starts nothing else in that time.
+_WATCH_SECONDS = 15.0
+_MOST_DOUBLINGS = 6
+_ALONE_LEASE = "alone"
+
+
+@dataclass(slots=True)
+class SuspectGroup:
+    id: UUID
+    parts: list[Suspected] = field(default_factory=list)
+
+    @property
+    def alone(self) -> bool:
+        return any(part.alone for part in self.parts)
+
+    @property
+    def since(self) -> float:
+        """Seconds that the group has waited."""
+        return max(part.since for part in self.parts)
+
+
+def grouped(parts: Iterable[Suspected]) -> list[SuspectGroup]:
+    """Groups with due commands; those that must run alone come last."""
+    groups: dict[UUID, SuspectGroup] = {}
+    for part in parts:
+        if part.oldest is not None:
+            groups.setdefault(part.group, SuspectGroup(part.group)).parts.append(part)
+    return sorted(groups.values(), key=lambda group: group.alone)
+
+
+def time_of(crashes: int) -> float:
+    """Seconds for which a group with this many deaths is watched."""
+    return float(_WATCH_SECONDS * 2 ** min(crashes, _MOST_DOUBLINGS))
+
+
+class AloneLease:
+    """The lease that lets one worker stop claiming, so that it can run a suspect alone.
+
+    It is given up even if the answer to its taking was lost.
+    """
+
+    def __init__(self, pool: Pool, me: UUID) -> None:
+        self._pool = pool
+        self._me = me
+        # Whether this worker may hold it.
+        self._held = False
+
+    async def hold(self) -> bool:
+        """Take or renew the lease; returns whether this worker has it."""
+        self._held = True  # set before the statement, since its answer may be lost
+        async with borrow(self._pool) as session:
+            self._held = await leases.hold(session, _ALONE_LEASE, self._me)
+        return self._held
+
+    async def free(self) -> None:
+        if self._held:
+            async with borrow(self._pool) as session:
+                await leases.free(session, _ALONE_LEASE, self._me)
+            self._held = False
 
 
 class Suspects:
@@ -49,17 +110,17 @@ class Suspects:
         self,
         parts: Parts,
         limited: LimitedQueues,
-        settler: Settler,
+        outcomes: UnwrittenOutcomes,
         tasks: TaskGroup,
         admission: Admission,
-        on_change: Callable[[], None],
+        room: CommandRoom,
     ) -> None:
         self._parts = parts
         self._limited = limited
-        self._settler = settler
+        self._outcomes = outcomes
         self._tasks = tasks
         self._admission = admission
-        self._on_change = on_change
+        self._room = room
         self._look_at = 0.0
         # The group that runs here, its commands that have not ended, and the time until which no
         # other group begins.
@@ -73,7 +134,7 @@ class Suspects:
         self._wants = False
         self._ending = False
         self._over = anyio.Event()
-        self._lease = AloneLease(parts)
+        self._lease = AloneLease(parts.pool, parts.me.id)
         # Begin of the time alone, and end of the time that other commands get after it.
         self._alone_at = 0.0
         self._rest_until = 0.0
@@ -125,7 +186,7 @@ class Suspects:
 
     def _look_now(self) -> None:
         self._look_at = 0.0
-        self._on_change()
+        self._room.look_again()
 
     def events_rest(self) -> None:
         self._look_now()
@@ -223,7 +284,7 @@ class Suspects:
 
     async def _claim_alone(self, group: SuspectGroup) -> list[ClaimedCommand]:
         """Stop claiming for a suspect; lease it when all other commands have ended."""
-        if self._admission.in_flight or self._settler.waiting:
+        if self._admission.in_flight or self._outcomes.waiting:
             if self._wants or group.since >= _PATIENCE:
                 self._wants = await self._lease.hold()
             return []
@@ -268,7 +329,7 @@ class Suspects:
         self._alone, self._wants, self._ending = None, False, False
         self._over.set()
         self._parts.exclusive_run.end()
-        self._on_change()
+        self._room.look_again()
 
     # ------------------------------------------------------------------------------- what ends
 
@@ -284,7 +345,7 @@ class Suspects:
 
     def written(self) -> None:
         """Outcomes were written: after a suspect's outcome, other commands may start."""
-        if self._settler.waiting:
+        if self._outcomes.waiting:
             return
         if self._ending:
             self._admit_others()

@@ -20,10 +20,11 @@ from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.messages import Row
 from inboxd.api.progress import Progress
 from inboxd.api.records import EventHandler
+from inboxd.commands.admission import Admission
+from inboxd.commands.attempts import CommandAttempts
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
-from inboxd.commands.run import CommandRun
-from inboxd.commands.settler import Settler
+from inboxd.commands.leases import ReadyCommands
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
@@ -132,7 +133,18 @@ class Stage:
         )
         self.progress: list[Progress] = []
         self._judge_event = _RememberingSettling(self.parts)
-        self._judge_command = CommandJudge(self.parts)
+        self._judge_command = CommandJudge(
+            self.parts,
+            Admission(
+                self.parts.settings,
+                self.parts.queues.by_name,
+                self.parts.registry,
+                self.parts.controls,
+                self.parts.breakers,
+            ),
+        )
+        bodies = CommandBodies(pool, 0, ReadyCommands())
+        self._attempts = CommandAttempts(self.parts, bodies, self._say)
 
     async def run(self, session: Session, found: RehearsedRow, *, alone: bool) -> RunResult:
         """alone: a chunk of one event. Raises Conflict for an event that is in no chunk yet."""
@@ -162,7 +174,7 @@ class Stage:
         try:
             with bound(**ids, correlation_id=row["correlation_id"] or row["command_id"]):
                 task = asyncio.current_task()
-                ended = await self._command_run().execute(task, handler, row, savepoint, limit)
+                ended = await self._attempts.make(task, handler, row, savepoint, limit, _nothing)
             if savepoint.broken:
                 raise UsageError(NOT_LEFT)  # noqa: TRY301 - as `OwnTransaction` does
             await savepoint.keep()
@@ -177,18 +189,6 @@ class Stage:
         done = ended.outcome
         result = None if isinstance(done, Requeue) else done.result
         return RunResult(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
-
-    def _command_run(self) -> CommandRun:
-        """Make it as `inboxd.commands.processing` does; the settler never runs."""
-        judge = self._judge_command
-        return CommandRun(
-            self.parts,
-            Settler(self.parts, judge.outcome, on_requeue=_nothing, on_written=_nothing),
-            judge,
-            CommandBodies(self.parts, tuple),
-            say=self._say,
-            keeps_position=lambda _queue: True,
-        )
 
     def _say(self, _row: Row, progress: Progress) -> None:
         self.progress.append(progress)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import MagicMock
+from uuid import uuid4
 
 import pytest
 
@@ -13,6 +14,12 @@ from inboxd.model.priority_order import PriorityOrder
 from inboxd.settings import Settings
 
 pytestmark = pytest.mark.anyio
+
+
+def _admission(parts: Any) -> Admission:
+    return Admission(
+        parts.settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+    )
 
 
 def _parts(**queue: int) -> Any:
@@ -31,7 +38,7 @@ def _rows(*ids: int) -> Sequence[Any]:
 
 
 def test_a_command_that_ends_makes_room_for_the_next_page() -> None:
-    admission = Admission(_parts(concurrency=3))
+    admission = _admission(_parts(concurrency=3))
     assert admission.room("q") == 3
     admission.took(_rows(1, 2, 3))
     assert not admission.has_room("q")
@@ -53,7 +60,7 @@ def _delivering(concurrency: int, most: int | None = None, queues: Sequence[str]
     parts = MagicMock(settings=settings)
     parts.queues.by_name = {}
     parts.breakers.held = {}
-    return Admission(parts)
+    return _admission(parts)
 
 
 def _of(queue: str, count: int, first: int = 0) -> list[Any]:
@@ -129,7 +136,7 @@ async def test_an_endpoint_without_rows_leaves_its_places_to_others(
 ) -> None:
     """An endpoint that got no place is in the next claim: nothing else would ask for its rows."""
     admission = _delivering(2)
-    lanes = PlainLanes(MagicMock(), admission, PriorityOrder({}))
+    lanes = PlainLanes(MagicMock(), uuid4(), MagicMock(), admission, PriorityOrder({}))
     asked: list[list[Lane]] = []
 
     async def claim(which: Sequence[Lane], _room: Any, _most: int) -> list[Any]:
@@ -146,8 +153,8 @@ async def test_an_endpoint_without_rows_leaves_its_places_to_others(
 async def test_commands_with_a_key_take_the_room_of_those_without() -> None:
     """One page asks for both; commands with a key may come first."""
     parts = _parts(concurrency=3)
-    admission = Admission(parts)
-    lanes = PlainLanes(parts, admission, PriorityOrder({}))
+    admission = _admission(parts)
+    lanes = PlainLanes(parts.pool, uuid4(), parts.metrics, admission, PriorityOrder({}))
     lanes._lanes.sweep([Sighting(("q", "t", 0), 1.0, None)])
     (ask,) = lanes.asks()
     assert ask.lanes == [Lane(("q", "t", 0))]

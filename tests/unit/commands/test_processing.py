@@ -4,11 +4,13 @@ from math import inf
 from time import monotonic
 from typing import Any, cast
 from unittest.mock import MagicMock
+from uuid import uuid4
 
 import anyio
 import pytest
 
-from inboxd.commands import lost_claims
+from inboxd.commands import leases
+from inboxd.commands.leases import LostClaims
 from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.incarnation import Incarnation
 from inboxd.engine.queues import Queues
@@ -33,24 +35,25 @@ def _work(**queues: Any) -> CommandProcessing:
 
 async def test_the_next_page_is_claimed_when_half_of_the_leased_commands_have_run() -> None:
     work = _work()
-    work._prefetch.ahead = 500
-    work._free_room()
-    way = MagicMock()
-    work._runners.give_way = way  # type: ignore[method-assign]
-    work._admission.in_flight = work._refill_at + 1
-    work._free()
+    room = work._room
+    yields: Any = MagicMock()
+    room._yields, way = yields, yields.want
+    work._admission.prefetch.ahead = 500
+    room.free()
+    work._admission.in_flight = room._refill_at + 1
+    work._after.free()
     assert not way.called
     for _ in range(3):
         work._admission.in_flight -= 1
-        work._free()
+        work._after.free()
     assert not way.called, "the processor does not wait"
     for within, gives in ((None, True), (5.0, False)):
         async with anyio.create_task_group() as tasks:
-            work._freed.clear()
+            room.begin_page()
             tasks.start_soon(work.room, within)
             await anyio.wait_all_tasks_blocked()
             for _ in range(3):
-                work._free()
+                work._after.free()
         assert way.called is gives, "a wait for another worker's claim needs no way"
         way.reset_mock()
 
@@ -101,8 +104,8 @@ async def test_a_wait_for_another_workers_claim_becomes_a_wait_for_room() -> Non
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
-            assert work._wants_room, "it waits for a command to end"
-            work._freed.set()
+            assert work._room._wanted, "it waits for a command to end"
+            work._room._freed.set()
             await anyio.wait_all_tasks_blocked()
             assert ended, "the end of a command wakes it"
 
@@ -113,7 +116,7 @@ async def test_lanes_are_left_to_the_worker_that_can_read_their_commands() -> No
     sources = (work._lanes, work._limited)
     for source in sources:
         source._lanes.sweep([Sighting(("q", "t", 0), 1.0, None)])
-    work._runners._on_left()
+    work._after.left()
     assert [source._lanes.ordered() for source in sources] == [[], []]
 
 
@@ -128,11 +131,11 @@ async def test_the_look_for_lost_claims_takes_a_hundredth_of_the_time(
         now += took
         return 0
 
-    monkeypatch.setattr(lost_claims, "monotonic", lambda: now)
+    monkeypatch.setattr(leases, "monotonic", lambda: now)
     monkeypatch.setattr(commands, "release", release)
-    monkeypatch.setattr(lost_claims, "borrow", MagicMock())
-    lost = _work()._lost_claims
-    lease = lost._parts.settings.worker.lease.total_seconds()
+    monkeypatch.setattr(leases, "borrow", MagicMock())
+    lease = 30.0
+    lost = LostClaims(MagicMock(), uuid4(), lease)
     for took in (0.0, lease / 50, 10 * lease):
-        await lost.give_back()
+        await lost.give_back({1})
         assert lost._look_at - now == pytest.approx(max(lease, 100 * took))

@@ -9,9 +9,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from inboxd.commands.prefetch import Prefetch
-from inboxd.commands.run import RunEnd
+from inboxd.commands.ended import RunEnd
+from inboxd.commands.leases import Prefetch, ReadyCommands
 from inboxd.commands.runners import Runners
+from inboxd.engine.execution import CooperativeYield
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
@@ -45,15 +46,16 @@ class Page:
         run: Any = MagicMock()
         run.run = handle
         self.limits = MagicMock(concurrency=CONCURRENCY)
+        self.yields = CooperativeYield()
         self.runners = Runners(
             run,
+            ReadyCommands(),
             MagicMock(),
             MagicMock(__bool__=lambda _: False),
             MagicMock(limits=self.limits, prefetch=Prefetch()),
+            self.yields,
+            MagicMock(ended=self.ended),
             tasks,
-            on_ended=self.ended,
-            on_left=_nothing,
-            on_loss=_nothing,
         )
         # By number of ended commands of a page: a function to call then.
         self.at, self.then = HALF, _nothing
@@ -83,7 +85,7 @@ async def test_a_waiting_claim_is_sent_before_the_next_handler_runs() -> None:
 
         def freed() -> None:
             room.set()
-            page.runners.give_way()
+            page.yields.want()
 
         async def claim() -> None:
             await room.wait()
@@ -97,12 +99,12 @@ async def test_a_waiting_claim_is_sent_before_the_next_handler_runs() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_late_call_to_give_way_does_not_split_the_next_page() -> None:
+async def test_a_late_wish_for_a_yield_does_not_split_the_next_page() -> None:
     """Otherwise the first outcome of a page would be written by itself."""
     async with anyio.create_task_group() as tasks:
         page, seen = Page(tasks), list[int]()
         await page.run(0)
-        page.runners.give_way()  # no command runs any more
+        page.yields.want()  # no command runs any more
 
         async def settle() -> None:
             await first.wait()

@@ -9,7 +9,6 @@ from unittest.mock import MagicMock
 import pytest
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.sources import key_finder
 from inboxd.commands.sources import limited as module
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.limited import LimitedQueues
@@ -33,7 +32,7 @@ class Site:
         self.now = 100.0
         self.answers: list[Claimed] = []
         self.asked: list[Wanted] = []
-        settler: Any = SimpleNamespace(through=0, handed_over=0)
+        outcomes: Any = SimpleNamespace(through=0, handed_over=0)
         queues: Any = {"q": settings}
         parts: Any = MagicMock(
             settings=Settings(database={"dsn": "postgresql:///x"}, queues=queues),  # type: ignore[arg-type]
@@ -41,18 +40,27 @@ class Site:
         )
         parts.queues.by_name = parts.settings.queues
         parts.breakers.probing = frozenset()
-        admission = Admission(parts)
+        admission = Admission(
+            parts.settings, parts.queues.by_name, parts.registry, parts.controls, parts.breakers
+        )
         admission.prefetch.took = 0.001
         self.key_runs = KeyRuns(admission.key_concurrency)
-        self.limited = LimitedQueues(parts, settler, self.key_runs, admission, PriorityOrder({}))
+        self.limited = LimitedQueues(
+            parts.pool,
+            parts.me.id,
+            parts.metrics,
+            outcomes,
+            self.key_runs,
+            admission,
+            PriorityOrder({}),
+        )
         self.limited._of("q").keys.turns.add(keys)
 
         async def claim(*arguments: Any) -> Claimed:
             self.asked.append(arguments[-1])
             return self.answers.pop(0)
 
-        for each in (module, key_finder):
-            monkeypatch.setattr(each, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "borrow", _borrow)
         monkeypatch.setattr(limits, "claim", claim)
 

@@ -4,26 +4,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import inf
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import MagicMock
 from uuid import UUID, uuid4
 
 import pytest
 
-from inboxd.commands.run import CommandRun, _Later
-from inboxd.commands.settler import Settler
-from inboxd.commands.sources import alone_lease, suspect_groups
 from inboxd.commands.sources import suspects as module
-from inboxd.commands.sources.suspect_groups import grouped, time_of
-from inboxd.commands.sources.suspects import Suspects
+from inboxd.commands.sources.suspects import Suspects, grouped, time_of
 from inboxd.engine.exclusive_run import ExclusiveRun
-from inboxd.errors import Defer, TooNew
-from inboxd.model.outcome import Deferred
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
-from inboxd.store.rows import ClaimedCommand
-from inboxd.store.settlements import Requeue
 from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +42,7 @@ class Site:
         self.leases, self.written = list[str](), list[int]()
         self.may_empty, self.blocked = True, set[UUID]()
         self.room_left = 10
-        self.settler = SimpleNamespace(waiting=0)
+        self.outcomes = SimpleNamespace(waiting=0)
         self.exclusive_run = ExclusiveRun(on_change=self._changed, on_rest=self._rest)
         tasks = MagicMock()
         self.executions = SimpleNamespace(left_behind=False)
@@ -59,14 +51,13 @@ class Site:
         self.suspects = Suspects(
             parts,
             MagicMock(),
-            self.settler,  # type: ignore[arg-type]
+            self.outcomes,  # type: ignore[arg-type]
             tasks,
             self,  # type: ignore[arg-type] # admits everything
-            on_change=lambda: None,
+            MagicMock(),
         )
         patch.setattr(module, "monotonic", lambda: self.now)
-        for each in (module, alone_lease):
-            patch.setattr(each, "borrow", _borrow)
+        patch.setattr(module, "borrow", _borrow)
         patch.setattr(commands, "find_suspects", self._find)
         patch.setattr(commands, "claim_suspects", self._claim)
         patch.setattr(commands, "end_alone", self._end_alone)
@@ -166,9 +157,9 @@ async def test_a_suspect_alone_has_nothing_beside_it(monkeypatch: pytest.MonkeyP
     site.may_empty = True
     assert await site.claim() == []
     assert site.suspects.exclusive
-    site.in_flight, site.settler.waiting = 0, 1
+    site.in_flight, site.outcomes.waiting = 0, 1
     assert await site.claim() == [], "with unwritten outcomes it still holds rows"
-    site.settler.waiting = 0
+    site.outcomes.waiting = 0
     assert await site.claim() == []
     assert site.exclusive_run.wanted, "events must rest first"
     site.exclusive_run.rest()
@@ -177,10 +168,10 @@ async def test_a_suspect_alone_has_nothing_beside_it(monkeypatch: pytest.MonkeyP
     assert site.asked == [(A, True)]
     assert site.suspects.exclusive
     assert not site.suspects.due
-    site.settler.waiting = 1
+    site.outcomes.waiting = 1
     site.suspects.ended(row)
     assert site.suspects.exclusive, "a death before the write would count against it"
-    site.settler.waiting = 0
+    site.outcomes.waiting = 0
     site.suspects.written()
     assert not site.suspects.exclusive
     assert not site.exclusive_run.wanted
@@ -303,7 +294,7 @@ async def test_a_death_beside_an_abandoned_thread_counts_for_no_suspect(
 async def test_a_survived_run_alone_is_written_before_others_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(suspect_groups, "_WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.01)
     site = Site(monkeypatch, _part(A, alone=True))
     await site.claim()
     site.exclusive_run.rest()
@@ -314,32 +305,3 @@ async def test_a_survived_run_alone_is_written_before_others_start(
         await call(argument)
     assert site.written == [row["id"], -1]
     assert not site.suspects.exclusive
-
-
-@pytest.mark.parametrize(
-    ("error", "unrun"),
-    [
-        (TooNew("written as version 2"), True),
-        (_Later("its payload could not be read"), True),
-        (Defer(after=1), False),
-    ],
-)
-async def test_only_a_run_clears_a_suspect(error: Exception, unrun: bool) -> None:
-    """In a rolling deploy, a worker that cannot read the payload must not clear it."""
-    settler = Settler(MagicMock(), MagicMock(), on_requeue=lambda: None, on_written=lambda: None)
-    judge: Any = SimpleNamespace(outcome=lambda *_: Deferred(delay=2))
-    parts: Any = MagicMock()
-    parts.fleet.differs = False
-    run = CommandRun(
-        parts, settler, judge, MagicMock(), say=MagicMock(), keeps_position=lambda _: True
-    )
-    await run._failed(
-        cast(
-            "ClaimedCommand",
-            {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None, "tenant": None}
-            | {"waited": 0.0, "age": 0.0, "attempts": 0, "replayed": False},
-        ),
-        error,
-        0.1,
-    )
-    assert [cast("Requeue", ended.outcome).unrun for ended in settler._gathered] == [unrun]

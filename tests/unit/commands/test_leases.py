@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from inboxd.commands.prefetch import Prefetch
+from inboxd.commands.leases import Prefetch
 
 
 def _quick() -> Prefetch:
