@@ -7,7 +7,7 @@ Known limit: only the database knows whether a topic has the given mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
@@ -15,28 +15,26 @@ from inboxd.api.drafts import CommandDraft, EventDraft, WebhookDraft, encode
 from inboxd.api.routes import Routes
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model import checks, duration
-from inboxd.model.checks import Mode, OnConflict
+from inboxd.model.checks import OnConflict
 from inboxd.model.duration import Duration
 from inboxd.model.lineage import uuid7
+from inboxd.model.row_columns import (
+    Check,
+    CommandOptionColumns,
+    EventOptionColumns,
+    options_of,
+)
 
 
-class SendOptions(TypedDict, total=False):
+class SendOptions(CommandOptionColumns, total=False):
     """The options of a member of a batch or workflow: columns of its command.
 
     `delay` counts from the settlement.
     """
 
     type: str | None
-    queue: str | None
     priority: int | None
     delay: Duration | None
-    run_at: datetime | None
-    deadline: datetime | None
-    max_attempts: int | None
-    tenant: str | None
-    entity_type: str | None
-    entity_id: str | None
-    ordering_key: str | None
 
 
 class SendAloneOptions(SendOptions, total=False):
@@ -46,25 +44,14 @@ class SendAloneOptions(SendOptions, total=False):
     on_conflict: OnConflict
 
 
-class EmitOptions(TypedDict, total=False):
+class EmitOptions(EventOptionColumns, total=False):
     """The options of `emit`: fields of an event, as a producer gives them.
 
     And `delay`, which counts from the settlement.
     """
 
-    topic: str | None
     schema_version: int | None
-    source: str | None
-    tenant: str | None
-    entity_type: str | None
-    entity_id: str | None
-    headers: Mapping[str, Any] | None
-    occurred_at: datetime | None
-    run_at: datetime | None
     delay: Duration | None
-    mode: Mode | None
-    ordering_key: str | None
-    dedup_key: str | None
 
 
 class WebhookOptions(TypedDict, total=False):
@@ -83,36 +70,12 @@ class WebhookOptions(TypedDict, total=False):
 # Means that no payload was given; None is a payload: {}, as for a producer.
 NOTHING: Final = object()
 
-# Returns the problem of a value; None in place of a check: the value is read by `_given`.
-_Columns = Mapping[str, Callable[[Any], str | None] | None]
+# None in place of a check: the value is read by `_given`.
+_Columns = Mapping[str, Check | None]
 
-_OF_BOTH: _Columns = {
-    "delay": None,
-    "tenant": checks.short,
-    "entity_type": checks.short,
-    "entity_id": checks.short,
-    "run_at": checks.time,
-    "ordering_key": checks.key,
-}
-_OF_COMMANDS: _Columns = {
-    **_OF_BOTH,
-    "queue": checks.short,
-    "priority": checks.small,
-    "deadline": checks.time,
-    "max_attempts": checks.count,
-    "unique_key": checks.key,
-    "on_conflict": checks.on_conflict,
-}
-_OF_EVENTS: _Columns = {
-    **_OF_BOTH,
-    "headers": None,
-    "topic": checks.name,
-    "schema_version": checks.count,
-    "source": checks.short,
-    "occurred_at": checks.time,
-    "mode": checks.mode,
-    "dedup_key": checks.key,
-}
+# (A queue of no characters is the declared one.)
+_OF_COMMANDS: _Columns = {**options_of("command"), "queue": checks.short, "delay": None}
+_OF_EVENTS: _Columns = {**options_of("event"), "headers": None, "delay": None}
 _OF_WEBHOOKS: _Columns = {
     "ordering_key": checks.key,
     "message_id": checks.message_id,

@@ -17,9 +17,7 @@ from inboxd.client.batches import ACommand, BatchFields, BatchSent, NewStep
 from inboxd.client.drafts import (
     COMMANDS,
     EVENTS,
-    CommandFields,
     Emitted,
-    EventFields,
     NewCommand,
     NewEvent,
     Sent,
@@ -42,6 +40,7 @@ from inboxd.errors import (
 )
 from inboxd.model.duration import Duration
 from inboxd.model.naming import CommandPayload, EventPayload
+from inboxd.model.row_columns import CommandFields, EventFields
 
 # An event with its fields, or a payload whose class names its type.
 AnEvent: TypeAlias = NewEvent | EventPayload

@@ -8,73 +8,15 @@ draft is checked when it is written, not when it is made.
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NamedTuple,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Unpack, overload
 from uuid import UUID
 
 from inboxd.errors import UsageError
-from inboxd.model.checks import (
-    Mode,
-    OnConflict,
-    count,
-    key,
-    mode,
-    name,
-    on_conflict,
-    short,
-    small,
-    time,
-    uuid,
-)
+from inboxd.model.checks import Mode, OnConflict, name
 from inboxd.model.naming import CommandPayload, EventPayload, Named, command_of, event_of
+from inboxd.model.row_columns import Check, CommandFields, EventFields, given
 
 R = TypeVar("R")
-
-
-class _SharedFields(TypedDict, total=False):
-    """The fields that events and commands share."""
-
-    schema_version: int
-    tenant: str | None
-    entity_type: str | None
-    entity_id: str | None
-    correlation_id: str | None
-    causation_id: UUID | None
-    traceparent: str | None
-    run_at: datetime | None
-    ordering_key: str | None
-
-
-class EventFields(_SharedFields, total=False):
-    """The keyword arguments of `Inbox.emit`: the fields of `NewEvent`."""
-
-    topic: str | None
-    event_id: UUID | None
-    source: str | None
-    headers: Mapping[str, Any] | None
-    occurred_at: datetime | None
-    mode: Mode | None
-    dedup_key: str | None
-
-
-class CommandFields(_SharedFields, total=False):
-    """The keyword arguments of `Inbox.send`: the fields of `NewCommand`."""
-
-    queue: str | None
-    command_id: UUID | None
-    priority: int
-    deadline: datetime | None
-    max_attempts: int | None
-    unique_key: str | None
-    on_conflict: OnConflict
 
 
 @dataclass(slots=True)
@@ -84,15 +26,15 @@ class _Draft:
     type: str
     payload: object = None
     _: KW_ONLY
-    schema_version: int = 1
+    run_at: datetime | None = None
+    ordering_key: str | None = None
     tenant: str | None = None
     entity_type: str | None = None
     entity_id: str | None = None
+    schema_version: int = 1
     correlation_id: str | None = None
     causation_id: UUID | None = None
     traceparent: str | None = None
-    run_at: datetime | None = None
-    ordering_key: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,12 +52,12 @@ class NewEvent(_Draft):
     """
 
     topic: str | None = None
-    event_id: UUID | None = None
     source: str | None = None
     headers: Mapping[str, Any] | None = None
     occurred_at: datetime | None = None
     mode: Mode | None = None
     dedup_key: str | None = None
+    event_id: UUID | None = None
 
     # For type checkers; at run time the dataclass' own method is used.
     if TYPE_CHECKING:
@@ -149,10 +91,10 @@ class NewCommand(_Draft):
     """
 
     queue: str | None = None
-    command_id: UUID | None = None
-    priority: int = 0
     deadline: datetime | None = None
     max_attempts: int | None = None
+    command_id: UUID | None = None
+    priority: int = 0
     unique_key: str | None = None
     on_conflict: OnConflict = "keep"
 
@@ -232,7 +174,7 @@ class DraftField(NamedTuple):
     field: str
     parameter: str
     type: str
-    check: Callable[[Any], str | None]
+    check: Check
     default: object = None
 
 
@@ -253,33 +195,26 @@ class Kind(Generic[R]):
     receipt: Callable[..., R]
 
 
-_SHARED = (
-    DraftField("type", "types", "text", _type, default=...),
-    DraftField("schema_version", "schema_versions", "integer", count, default=1),
-    DraftField("tenant", "tenants", "text", short),
-    DraftField("entity_type", "entity_types", "text", short),
-    DraftField("entity_id", "entity_ids", "text", short),
-    DraftField("correlation_id", "correlation_ids", "text", short),
-    DraftField("causation_id", "causation_ids", "uuid", uuid),
-    DraftField("traceparent", "traceparents", "text", short),
-    DraftField("run_at", "run_ats", "timestamptz", time),
-)
+# The payload and the headers are encoded, and so no part of this.
+_ENCODED = ("payload", "headers")
+
+
+def _fields(kind: str, first: str) -> tuple[DraftField, ...]:
+    """The fields that fill columns, the row's own id first."""
+    found = [
+        DraftField(c.name, c.parameter, c.type, _type if c.name == "type" else c.check, c.default)
+        for c in given(kind)
+        if c.check is not None and c.name not in _ENCODED
+    ]
+    return tuple(sorted(found, key=lambda each: each.field != first))
+
 
 EVENTS: Kind[Emitted] = Kind(
     "event",
     NewEvent,
     event_of,
     "emit_event_arrays",
-    (
-        DraftField("event_id", "event_ids", "uuid", uuid),
-        *_SHARED,
-        DraftField("topic", "topics", "text", name),
-        DraftField("source", "sources", "text", short),
-        DraftField("occurred_at", "occurred_ats", "timestamptz", time),
-        DraftField("mode", "modes", "text", mode),
-        DraftField("ordering_key", "ordering_keys", "text", key),
-        DraftField("dedup_key", "dedup_keys", "text", key),
-    ),
+    _fields("event", "event_id"),
     "id, duplicate, event_id, conflict",
     Emitted,
 )
@@ -289,17 +224,7 @@ COMMANDS: Kind[Sent] = Kind(
     NewCommand,
     command_of,
     "send_command_arrays",
-    (
-        DraftField("command_id", "command_ids", "uuid", uuid),
-        *_SHARED,
-        DraftField("queue", "queues", "text", name),
-        DraftField("priority", "priorities", "integer", small, default=0),
-        DraftField("deadline", "deadlines", "timestamptz", time),
-        DraftField("max_attempts", "max_attempts", "integer", count),
-        DraftField("ordering_key", "ordering_keys", "text", key),
-        DraftField("unique_key", "unique_keys", "text", key),
-        DraftField("on_conflict", "on_conflicts", "text", on_conflict, default="keep"),
-    ),
+    _fields("command", "command_id"),
     "id, duplicate, command_id",
     Sent,
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Literal
 
+from inboxd.model.row_columns import columns_of
 from inboxd.store import operations as store
 from inboxd.store import rights
 from inboxd.store.connections import Row
@@ -43,6 +44,8 @@ ReservedAction = Literal[
     "remove endpoint",
     "erase",
 ]
+# The columns that insert_commands.sql fills besides those that a sender gives.
+_OF_HANDLERS = ("origin_kind", "origin_id", "batch_id", "needs", "awaited", "status")
 # Rights that some operators lack. Locking a row needs the right to change it.
 RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
     "emit": (NeededRight("EXECUTE", "emit_event"),),
@@ -58,10 +61,7 @@ RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
         NeededRight(
             "INSERT",
             "commands",
-            "command_id, queue, type, schema_version, payload, priority, run_at, deadline, "
-            "max_attempts, tenant, entity_type, entity_id, origin_kind, origin_id, "
-            "correlation_id, causation_id, traceparent, ordering_key, batch_id, needs, awaited, "
-            "status, unique_key",
+            ", ".join((*columns_of("command"), *_OF_HANDLERS)),
         ),
         NeededRight("EXECUTE", "new_uuid"),
     ),

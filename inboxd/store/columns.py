@@ -1,7 +1,13 @@
 """Text that statements share: lists of columns, and the filters of lists and bulk actions.
 
 `{event but status, updated_at}`: the columns that an event shares with its history, except those
-two, which the statement gives itself. `{claimed event}`: the columns that a claim returns, alias
+two, which the statement gives itself. `{each given command but run_at: r.NAME AS NAMES}`: that text
+for each argument of `send_command` but one, where NAME is its name, NAMES the name of its array,
+TYPE its type, BY_DEFAULT its default with `DEFAULT`, and NUMBER+3 its place in this list, plus 3;
+`{each stored command: …}` is without arguments that are not columns, `{each passing command: …}`
+has the times that a replay removes once they have passed, `{each lasting command: …}` the others.
+`{inserted event}`: the columns that producers may insert; `{changed event}`: those that operators
+and workers may change. `{claimed event}`: the columns that a claim returns, alias
 `e` (of a command: `c`). `{story of s}`: the columns of the view `story`, alias `s`.
 `{matching event}`: a list's filter on an event, alias `r`; it needs `{looked event u}` of a table
 with the alias `u`. `{seen by id}`: the result of one look; `{planned looks}` sets the planner.
@@ -10,27 +16,13 @@ with the alias `u`. `{seen by id}`: the result of one look; `{planned looks}` se
 """
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 
 from inboxd.model.durations import BUCKETS
+from inboxd.model.row_columns import COLUMNS, Column, columns_of, given
 
 # The columns that a hot table and its history share.
-_SHARED = {
-    "event": """
-        id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key,
-        tenant, entity_type, entity_id, payload, headers, correlation_id, causation_id,
-        traceparent, status, attempts, crashes, run_at, errors, fingerprint, body_id, body_at,
-        body_bytes, occurred_at, created_at, updated_at, origin_kind, origin_id
-    """,
-    "command": """
-        id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-        unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-        run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
-        replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
-        result, progress, body_id, body_at, body_bytes, created_at, updated_at, awaited,
-        sender
-    """,
-}
-SHARED = {kind: re.findall(r"\w+", columns) for kind, columns in _SHARED.items()}
+SHARED = {kind: [each.name for each in of if each.is_kept] for kind, of in COLUMNS.items()}
 
 # `beginning` cuts texts that are longer than producers may write. Times are seconds with exact
 # microseconds: to the driver one timestamp costs more than all other columns. Large headers: see
@@ -186,6 +178,17 @@ SELECT count(*)::integer AS looked, max(id) AS high, min(id) AS low,
   FROM (SELECT *, lag(block) OVER (ORDER BY {order}) AS before FROM looked) l"""
 SEEN = {"id": _SEEN.replace("{order}", "id DESC"), "block": _SEEN.replace("{order}", "block")}
 
+_EACH = re.compile(
+    r"\{each (given|stored|passing|lasting) (event|command)(?: but ([a-z_,\s]+))?: ([^{}]+)\}"
+)
+_IS_IN: Mapping[str, Callable[[Column], bool]] = {
+    "given": lambda _: True,
+    "stored": lambda column: column.is_stored,
+    "passing": lambda column: column.passes,
+    "lasting": lambda column: column.is_stored and not column.passes,
+}
+_PRIVILEGED = re.compile(r"\{(inserted|changed) (event|command)\}")
+_WIDTH = 118
 _BUT = re.compile(r"\{(event|command) but ([a-z_, ]+)\}")
 _CLAIMED = re.compile(r"\{claimed (event|command)\}")
 _OF_STORY = re.compile(r"\{story of (\w+)\}")
@@ -204,7 +207,9 @@ _MEANS = re.compile(r"\{meant (event|command) (\w+)\}")
 
 
 def written_out(text: str) -> str:
-    text = _BUT.sub(lambda found: _all_but(found[1], found[2].split(", ")), text)
+    text = _EACH.sub(_each, text)
+    text = _PRIVILEGED.sub(_privileged, text)
+    text = _BUT.sub(_all_but, text)
     text = _OF_STORY.sub(lambda found: _story(found[1]), text)
     text = _STATISTICS.sub(lambda found: _statistics(found[1].strip()), text)
     text = _NEEDED.sub(lambda found: _needed(found[1], found[2]), text)
@@ -242,8 +247,52 @@ def _story(name: str) -> str:
     return f"{columns}, {{content text: {name}.error}} AS error"
 
 
-def _all_but(kind: str, others: list[str]) -> str:
-    return ", ".join(column for column in SHARED[kind] if column not in others)
+def _all_but(found: re.Match[str]) -> str:
+    others = found[2].split(", ")
+    return _lines((column for column in SHARED[found[1]] if column not in others), found)
+
+
+def _each(found: re.Match[str]) -> str:
+    which, kind, but, form = found.groups()
+    others = re.split(r",\s+", but) if but else []
+    of = [c for c in given(kind) if _IS_IN[which](c) and c.name not in others]
+    return _lines((_formed(form, column, place) for place, column in enumerate(of)), found)
+
+
+def _formed(form: str, column: Column, place: int) -> str:
+    default = "" if column.default is ... else f" DEFAULT {_literal(column)}"
+    words = {"NAME": column.name, "NAMES": column.parameter, "TYPE": column.type}
+    words |= {" BY_DEFAULT": default}
+    text = re.sub(r"NUMBER\+(\d+)", lambda found: str(place + int(found[1])), form)
+    return re.sub(r"\b(?:NAMES?|TYPE)\b| BY_DEFAULT\b", lambda found: words[found[0]], text)
+
+
+def _literal(column: Column) -> str:
+    if column.name == "payload":
+        return "'{}'"
+    value = column.default
+    return "NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def _privileged(found: re.Match[str]) -> str:
+    which, kind = found.groups()
+    changes = [each.name for each in COLUMNS[kind] if each.changes]
+    return ", ".join(changes if which == "changed" else columns_of(kind))
+
+
+def _lines(parts: Iterable[str], found: re.Match[str]) -> str:
+    """A list in place of a match, on lines that a person can read in psql."""
+    begin = found.string.rfind("\n", 0, found.start()) + 1
+    indent = len(found.string[begin : found.start()])
+    length = indent
+    lines: list[list[str]] = [[]]
+    for part in parts:
+        if lines[-1] and length + len(part) > _WIDTH:
+            lines.append([])
+            length = indent
+        lines[-1].append(part)
+        length += len(part) + 2
+    return f",\n{' ' * indent}".join(", ".join(line) for line in lines)
 
 
 def _statistics(how: str) -> str:

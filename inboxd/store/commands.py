@@ -15,6 +15,7 @@ import asyncpg
 from inboxd.api.drafts import CommandDraft
 from inboxd.errors import LeaseLost, UniqueKeyTaken
 from inboxd.model.lane import Lane, Sighting
+from inboxd.model.row_columns import columns_of
 from inboxd.store.arrays import columns, cursors, filled, sparse
 from inboxd.store.pages import pages
 from inboxd.store.rows import ClaimedCommand
@@ -23,6 +24,13 @@ from inboxd.store.settlements import Parent, Requeue, Settlement
 
 _LEASE_LOST = "IB001"
 _UNIQUE_KEY_TAKEN = "IB006"
+# The columns of drafts that insert_commands.sql takes as they are, in its order.
+_OF_DRAFTS = tuple(
+    name
+    for name in columns_of("command")
+    if name
+    not in ("command_id", "payload", "run_at", "correlation_id", "causation_id", "traceparent")
+)
 NO_BATCHES: Mapping[UUID, int] = {}
 
 
@@ -156,15 +164,12 @@ async def insert(
         parents = [parent for _, parent in page]
         await session.execute(
             "insert_commands",
-            *columns(drafts, "command_id", "queue", "type", "schema_version", "payload"),
-            *columns(drafts, "priority"),
-            *sparse(drafts, "run_at", "delay", "deadline", "max_attempts"),
-            *sparse(drafts, "tenant", "entity_type", "entity_id"),
+            *columns(drafts, "command_id", "payload"),
+            *sparse(drafts, "run_at", "delay"),
             *columns(parents, "kind", "id", "lineage.correlation_id", "lineage.causation_id"),
             *sparse(parents, "lineage.traceparent"),
-            *sparse(drafts, "ordering_key"),
             *_grouped(drafts, batches),
-            *sparse(drafts, "unique_key"),
+            *sparse(drafts, *_OF_DRAFTS),
         )
 
 

@@ -5,7 +5,8 @@ that works with the resulting schema (`-- oldest code: N`), so that a rolling de
 Code fits a schema that has all of its migrations, and none for which it is too old.
 
 After the numbered files, all functions whose text has changed are made in one transaction, so none
-that producers call is newer than the tables. Before a file with the line `-- functions: first`, and
+that producers call is newer than the tables. Lists of columns in them are written out first
+(`inboxd.store.columns`). Before a file with the line `-- functions: first`, and
 in its transaction, only missing functions are made, those that it calls, and those that it names
 (`-- functions: first; new texts: NAME, NAME`). A release that changes a function adds a numbered
 file: then older code leaves its functions alone. A function's text contains the schema's name, so
@@ -27,6 +28,7 @@ import asyncpg
 
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database
+from inboxd.store.columns import written_out
 from inboxd.store.connections import LOST, explain, whereabouts
 from inboxd.store.files import migrations_folder
 from inboxd.store.session import Session, connect
@@ -152,7 +154,7 @@ def functions() -> list[DatabaseFunction]:
         if roles is None:
             raise SchemaError(f"{file.name}: the header lacks «-- roles: producer, worker» or none")
         named = () if roles[1] == "none" else tuple(roles[1].split(", "))
-        found.append(DatabaseFunction(file.stem, named, text))
+        found.append(DatabaseFunction(file.stem, named, written_out(text)))
     return found
 
 

@@ -28,12 +28,12 @@ from inboxd.client import (
     Sent,
 )
 from inboxd.client.batches import BatchFields
-from inboxd.client.drafts import CommandFields, EventFields
 from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.errors import DrainTimeout, HandlersFailed, SettingsError, UsageError
 from inboxd.model import duration
 from inboxd.model.duration import Duration
 from inboxd.model.naming import Named, command_of, event_of
+from inboxd.model.row_columns import CommandFields, EventFields
 from inboxd.registry.plugins import build_registry, configured
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings

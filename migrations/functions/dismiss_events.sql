@@ -10,14 +10,10 @@ CREATE OR REPLACE FUNCTION {schema}.dismiss_events(ids bigint[]) RETURNS SETOF b
         DELETE FROM {schema}.events WHERE id = ANY (ids) AND status LIKE 'failed' RETURNING *
     )
     INSERT INTO {schema}.events_history
-           (id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,
-            entity_type, entity_id, payload, headers, correlation_id, causation_id, traceparent, status, attempts,
-            crashes, run_at, errors, fingerprint, body_id, body_at, body_bytes, occurred_at, created_at, updated_at,
-            finished_at, origin_kind, origin_id)
-    SELECT id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,
-            entity_type, entity_id, payload, headers, correlation_id, causation_id, traceparent, 'dismissed', attempts,
-            crashes, run_at, errors, fingerprint, body_id, body_at, body_bytes, occurred_at, created_at, clock_timestamp(),
-            clock_timestamp(), origin_kind, origin_id
+           ({event but status, updated_at},
+            status, updated_at, finished_at)
+    SELECT {event but status, updated_at},
+           'dismissed', clock_timestamp(), clock_timestamp()
       FROM gone
     RETURNING id
 $$;

@@ -38,16 +38,10 @@ BEGIN
         RETURNING *
     )
     INSERT INTO {schema}.commands_history
-           (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-            unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-            run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-            batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-            body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited, sender)
-    SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-           unique_key, tenant, entity_type, entity_id, 'cancelled', attempts, max_attempts, crashes,
-           fence, run_at, deadline, worker_id, started_at, ends = 'cancelled', origin_kind, origin_id,
-           replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result,
-           progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), awaited, sender
+           ({command but status, cancel_requested, updated_at},
+            status, cancel_requested, updated_at, finished_at)
+    SELECT {command but status, cancel_requested, updated_at},
+           'cancelled', ends = 'cancelled', clock_timestamp(), clock_timestamp()
       FROM gone;
     GET DIAGNOSTICS moved = ROW_COUNT;
     IF moved < page AND (

@@ -17,17 +17,10 @@ BEGIN
         RETURNING c.*, l.outcome AS ended_as
     ), moved AS (
         INSERT INTO {schema}.commands_history
-               (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-                unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes,
-                fence, run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
-                replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
-                result, progress, body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited, sender)
-        SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-               unique_key, tenant, entity_type, entity_id, 'cancelled', attempts, max_attempts, crashes,
-               fence, run_at, deadline, worker_id, started_at, ended_as = 'cancelled', origin_kind, origin_id,
-               replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
-               result, progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(),
-               false, sender
+               ({command but status, cancel_requested, updated_at, awaited},
+                status, cancel_requested, updated_at, finished_at, awaited)
+        SELECT {command but status, cancel_requested, updated_at, awaited},
+               'cancelled', ended_as = 'cancelled', clock_timestamp(), clock_timestamp(), false
           FROM gone
     )
     SELECT gone.command_id, gone.ended_as, gone.awaited FROM gone;

@@ -11,8 +11,7 @@ DECLARE
     ids uuid[];
 BEGIN
     PERFORM {schema}.refuse_unknown_keys(members, ARRAY[
-        'command_id', 'queue', 'type', 'schema_version', 'payload', 'priority', 'run_at', 'deadline',
-        'max_attempts', 'tenant', 'entity_type', 'entity_id', 'ordering_key']);
+        {each given command but unique_key, on_conflict, correlation_id, causation_id, traceparent: 'NAME'}]);
     IF members @> '[{"type": "webhook.deliver"}]' OR members @> '[{"type": "webhook.emitted"}]' THEN
         PERFORM {schema}.refuse_deliveries(ARRAY(SELECT m ->> 'type' FROM jsonb_array_elements(members) AS m));
     END IF;
@@ -20,18 +19,19 @@ BEGIN
         SELECT m.n, coalesce(r.command_id, {schema}.new_uuid()) AS id, r.*
           FROM jsonb_array_elements(members) WITH ORDINALITY AS m(value, n)
          CROSS JOIN LATERAL jsonb_to_record(m.value) AS r(
-               command_id uuid, queue text, type text, schema_version integer, payload jsonb,
-               priority integer, run_at timestamptz, deadline timestamptz, max_attempts integer,
-               tenant text, entity_type text, entity_id text, ordering_key text)
+               {each given command but unique_key, on_conflict, correlation_id, causation_id, traceparent: NAME TYPE})
     ), written AS (
         INSERT INTO {schema}.commands
-               (command_id, queue, type, schema_version, payload, priority, run_at, deadline, max_attempts,
-                tenant, entity_type, entity_id, ordering_key, origin_kind, origin_id, batch_id,
-                correlation_id, causation_id, traceparent, needs, awaited, status)
-        SELECT id, queue, type, coalesce(schema_version, 1), coalesce(payload, '{}'), coalesce(priority, 0),
-               coalesce(run_at, now()), deadline, max_attempts, coalesce(given.tenant, insert_members.tenant),
-               entity_type, entity_id, ordering_key, kind, origin, batch, correlation, causation, trace,
-               insert_members.needs, false, CASE WHEN insert_members.needs > 0 THEN 'waiting' ELSE 'pending' END
+               (command_id, schema_version, payload, priority, run_at, tenant, origin_kind, origin_id, batch_id,
+                correlation_id, causation_id, traceparent, needs, awaited, status,
+                {each stored command but command_id, schema_version, payload, priority, run_at, tenant, unique_key,
+                                         correlation_id, causation_id, traceparent: NAME})
+        SELECT id, coalesce(schema_version, 1), coalesce(payload, '{}'), coalesce(priority, 0),
+               coalesce(run_at, now()), coalesce(given.tenant, insert_members.tenant), kind, origin, batch,
+               correlation, causation, trace, insert_members.needs, false,
+               CASE WHEN insert_members.needs > 0 THEN 'waiting' ELSE 'pending' END,
+               {each stored command but command_id, schema_version, payload, priority, run_at, tenant, unique_key,
+                                        correlation_id, causation_id, traceparent: NAME}
           FROM given ORDER BY n
     )
     SELECT coalesce(array_agg(id ORDER BY n), '{}') INTO ids FROM given;

@@ -14,16 +14,10 @@ CREATE OR REPLACE FUNCTION {schema}.put_away(ids bigint[], ending text) RETURNS 
         RETURNING *
     )
     INSERT INTO {schema}.commands_history
-           (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-            unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-            run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-            batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-            body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited, sender)
-    SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-            unique_key, tenant, entity_type, entity_id, ending, attempts, max_attempts, crashes, fence,
-            run_at, deadline, worker_id, started_at, cancel_requested OR ending = 'cancelled', origin_kind, origin_id, replay_of,
-            batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-            body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), awaited, sender
+           ({command but status, cancel_requested, updated_at},
+            status, cancel_requested, updated_at, finished_at)
+    SELECT {command but status, cancel_requested, updated_at},
+           ending, cancel_requested OR ending = 'cancelled', clock_timestamp(), clock_timestamp()
       FROM gone
     RETURNING id
 $$;

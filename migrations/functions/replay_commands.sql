@@ -1,7 +1,7 @@
 -- Replay dead letters without an ordering key: new rows take their places, with the same payload, batch, unique key and
 -- correlation; the old rows go to history. A function, so that an operator needs no privilege to write payloads.
 --
--- A deadline that has passed is removed. A row is skipped if another unsettled command has its unique key, or if its batch
+-- A time by which it should have started is removed if it has passed. A row is skipped if another unsettled command has its unique key, or if its batch
 -- was cancelled. Rows that wait for an old row wait for its successor, which gets the name of a workflow's step. All
 -- edges are seen, since a session locks a row before it adds an edge to it. Waiting rows are locked before their edges are
 -- changed, as in release. A concurrent call for the same rows waits, and then finds none of them.
@@ -27,15 +27,15 @@ BEGIN
          ORDER BY id FOR UPDATE OF c
     ), new AS (
         INSERT INTO {schema}.commands
-               (command_id, queue, type, schema_version, payload, priority, unique_key, tenant, entity_type,
-                entity_id, status, max_attempts, run_at, deadline, origin_kind, origin_id, replay_of,
-                batch_id, correlation_id, causation_id, traceparent, body_id, body_at, body_bytes, needs,
-                awaited, sender)
-        SELECT {schema}.new_uuid(), queue, type, schema_version, payload, priority, unique_key, tenant,
-               entity_type, entity_id, CASE WHEN needs > 0 THEN 'waiting' ELSE 'pending' END, max_attempts,
-               clock_timestamp(), CASE WHEN deadline > clock_timestamp() THEN deadline END, 'replay', id, id,
-               batch_id, coalesce(correlation_id, command_id::text), command_id, traceparent, body_id,
-               body_at, body_bytes, needs, awaited, sender
+               (command_id, status, run_at, origin_kind, origin_id, replay_of, batch_id, correlation_id,
+                causation_id, body_id, body_at, body_bytes, needs, awaited, sender,
+                {each passing command: NAME},
+                {each lasting command but command_id, run_at, correlation_id, causation_id: NAME})
+        SELECT {schema}.new_uuid(), CASE WHEN needs > 0 THEN 'waiting' ELSE 'pending' END, clock_timestamp(),
+               'replay', id, id, batch_id, coalesce(correlation_id, command_id::text), command_id, body_id, body_at,
+               body_bytes, needs, awaited, sender,
+               {each passing command: CASE WHEN NAME > clock_timestamp() THEN NAME END},
+               {each lasting command but command_id, run_at, correlation_id, causation_id: NAME}
           FROM old ORDER BY type, unique_key, id
         ON CONFLICT DO NOTHING
         RETURNING id, command_id, replay_of
@@ -44,16 +44,10 @@ BEGIN
         RETURNING c.*, new.id AS successor, new.command_id AS successor_uuid
     ), kept AS (
         INSERT INTO {schema}.commands_history
-               (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-                unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-                run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-                batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-                body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited, sender)
-        SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-                unique_key, tenant, entity_type, entity_id, 'failed', attempts, max_attempts, crashes, fence,
-                run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-                batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-                body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), false, sender
+               ({command but status, updated_at, awaited},
+                status, updated_at, finished_at, awaited)
+        SELECT {command but status, updated_at, awaited},
+               'failed', clock_timestamp(), clock_timestamp(), false
           FROM gone
     ), listed AS (
         INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)

@@ -10,13 +10,7 @@
 -- roles: producer, worker
 -- locks: the new rows; with unique keys, what resolve_unique_keys locks
 CREATE OR REPLACE FUNCTION {schema}.send_command_arrays(
-    types text[], payloads jsonb[], queues text[] DEFAULT NULL, command_ids uuid[] DEFAULT NULL,
-    schema_versions integer[] DEFAULT NULL, priorities integer[] DEFAULT NULL,
-    run_ats timestamptz[] DEFAULT NULL, deadlines timestamptz[] DEFAULT NULL,
-    max_attempts integer[] DEFAULT NULL, tenants text[] DEFAULT NULL, entity_types text[] DEFAULT NULL,
-    entity_ids text[] DEFAULT NULL, correlation_ids text[] DEFAULT NULL,
-    causation_ids uuid[] DEFAULT NULL, traceparents text[] DEFAULT NULL,
-    ordering_keys text[] DEFAULT NULL, unique_keys text[] DEFAULT NULL, on_conflicts text[] DEFAULT NULL
+    types text[], payloads jsonb[], {each given command but type, payload: NAMES TYPE[] DEFAULT NULL}
 ) RETURNS TABLE (ordinal bigint, id bigint, command_id uuid, duplicate boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -24,12 +18,7 @@ DECLARE
     stays boolean[];
 BEGIN
     PERFORM {schema}.refuse_ragged(
-        cardinality(types), cardinality(payloads), cardinality(queues), cardinality(command_ids),
-        cardinality(schema_versions), cardinality(priorities), cardinality(run_ats),
-        cardinality(deadlines), cardinality(max_attempts), cardinality(tenants),
-        cardinality(entity_types), cardinality(entity_ids), cardinality(correlation_ids),
-        cardinality(causation_ids), cardinality(traceparents), cardinality(ordering_keys),
-        cardinality(unique_keys), cardinality(on_conflicts));
+        {each given command: cardinality(NAMES)});
     PERFORM {schema}.refuse_deliveries(types);
     IF unique_keys IS NOT NULL THEN
         stays := {schema}.resolve_unique_keys(
@@ -39,22 +28,15 @@ BEGIN
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT g.*, coalesce(g.given_id, {schema}.new_uuid()) AS command_id
-          FROM unnest(types, payloads, queues, command_ids, schema_versions, priorities, run_ats,
-                      deadlines, send_command_arrays.max_attempts, tenants, entity_types,
-                      entity_ids, correlation_ids, causation_ids, traceparents, ordering_keys,
-                      unique_keys, stays, on_conflicts) WITH ORDINALITY
-               AS g(type, payload, queue, given_id, schema_version, priority, run_at, deadline,
-                    max_attempts, tenant, entity_type, entity_id, correlation_id, causation_id,
-                    traceparent, ordering_key, unique_key, stays, mode, ordinal)
+          FROM unnest(command_ids, stays, on_conflicts,
+                      {each stored command but command_id: send_command_arrays.NAMES}) WITH ORDINALITY
+               AS g(given_id, stays, mode, {each stored command but command_id: NAME}, ordinal)
     ), written AS (
         INSERT INTO {schema}.commands
-               (command_id, queue, type, schema_version, payload, priority, run_at, deadline,
-                max_attempts, tenant, entity_type, entity_id, correlation_id, causation_id,
-                traceparent, ordering_key, unique_key)
-        SELECT command_id, queue, type, coalesce(schema_version, 1), coalesce(payload, '{}'),
-               coalesce(priority, 0), coalesce(run_at, now()), deadline, max_attempts, tenant,
-               entity_type, entity_id, correlation_id, causation_id, traceparent, ordering_key,
-               unique_key
+               (schema_version, payload, priority, run_at,
+                {each stored command but schema_version, payload, priority, run_at: NAME})
+        SELECT coalesce(schema_version, 1), coalesce(payload, '{}'), coalesce(priority, 0), coalesce(run_at, now()),
+               {each stored command but schema_version, payload, priority, run_at: NAME}
           FROM given WHERE stays IS DISTINCT FROM true ORDER BY given_id, ordinal
         ON CONFLICT DO NOTHING
         RETURNING id, command_id

@@ -16,17 +16,11 @@ BEGIN
         RETURNING *
     )
     INSERT INTO {schema}.commands_history
-           (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-            unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-            run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-            batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-            body_id, body_at, body_bytes, created_at, updated_at, finished_at, duration, awaited, sender)
-    SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-           unique_key, tenant, entity_type, entity_id, 'succeeded', least(attempts + 1, 32767), max_attempts, crashes,
-           fence, run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
-           replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, outcome,
-           progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(),
-           make_interval(secs => seconds), awaited, sender
+           ({command but status, attempts, result, updated_at},
+            status, attempts, result, updated_at, finished_at, duration)
+    SELECT {command but status, attempts, result, updated_at},
+           'succeeded', least(attempts + 1, 32767), outcome, clock_timestamp(), clock_timestamp(),
+           make_interval(secs => seconds)
       FROM gone;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'lease lost: command % is not held by this claim any more', command

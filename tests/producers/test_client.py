@@ -19,9 +19,9 @@ from pydantic import BaseModel
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.client import Inbox, NewCommand, NewEvent, NewStep
-from inboxd.client.drafts import CommandFields, EventFields
 from inboxd.client.pages import PAGE_CHARACTERS
 from inboxd.errors import UsageError
+from inboxd.model.row_columns import CommandFields, EventFields
 from inboxd.store.handler_connection import LazyConnection
 from tests.producers.conftest import Producer, settled
 from tests.support import Database

@@ -25,7 +25,7 @@ from inboxd.daemon.merge_metrics import FAMILIES
 from inboxd.main.app import app
 from inboxd.settings import Settings
 from inboxd.settings.json_schema import json_schema
-from inboxd.store.files import migrations_folder
+from inboxd.store import migrations
 from inboxd.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
@@ -296,13 +296,13 @@ def sql_page() -> str:
         "explains their arguments. The schema is `inboxd`, unless the settings name another."
     )
     parts = []
-    for file in sorted((migrations_folder() / "functions").glob("*.sql")):
-        head, _, code = file.read_text("utf-8").partition("\nCREATE OR REPLACE FUNCTION {schema}.")
+    for function in migrations.functions():
+        head, _, code = function.text.partition("\nCREATE OR REPLACE FUNCTION {schema}.")
         text, _, calls = re.sub(r"(?m)^-- ?", "", head).partition("\ncalled by: ")
         if "producers" in calls.partition("\nroles: ")[0]:
             paragraphs = map(_line, text.split("\n\n"))
             form = re.split(r"\s+LANGUAGE ", code)[0]
-            parts += [f"## `{file.stem}`", *paragraphs, f"```text\ninboxd.{form}\n```"]
+            parts += [f"## `{function.name}`", *paragraphs, f"```text\ninboxd.{form}\n```"]
     return _page("SQL functions", about, parts)
 
 

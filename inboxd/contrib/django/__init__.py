@@ -12,10 +12,10 @@ from uuid import UUID
 
 from inboxd.client import Emitted, NewCommand, NewEvent, Sent
 from inboxd.client.batches import ACommand
-from inboxd.client.drafts import CommandFields, EventFields
 from inboxd.contrib.django.config import connection, inbox
 from inboxd.model.duration import Duration
 from inboxd.model.naming import CommandPayload, EventPayload
+from inboxd.model.row_columns import CommandFields, EventFields
 
 __all__ = ["emit", "emit_many", "inbox", "result", "send", "send_many"]
 

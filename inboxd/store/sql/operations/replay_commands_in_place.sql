@@ -1,5 +1,6 @@
 -- Dead letters with an ordering key run again in place, which keeps their position in the line; as if for the
--- first time, but earlier errors stay listed. A deadline that has passed is removed. A row whose unique
+-- first time, but earlier errors stay listed. A time by which it should have started is removed if it has
+-- passed. A row whose unique
 -- key another unsettled command holds, or whose batch was cancelled, is left alone.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
 -- returns: old_id, new_id (the same) of each row that was a dead letter with an ordering key
@@ -16,7 +17,7 @@ WITH able AS (
     UPDATE {schema}.commands
        SET status = 'pending', attempts = 0, crashes = 0, cancel_requested = false,
            run_at = clock_timestamp(), updated_at = clock_timestamp(),
-           deadline = CASE WHEN deadline > clock_timestamp() THEN deadline END
+           {each passing command: NAME = CASE WHEN NAME > clock_timestamp() THEN NAME END}
      WHERE id = ANY (ARRAY(SELECT able.id FROM able)) AND status LIKE 'failed'
     RETURNING id
 )

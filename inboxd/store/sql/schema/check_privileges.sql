@@ -45,10 +45,9 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('statement_moves', 'SELECT INSERT UPDATE DELETE'), ('statement_duplicates', 'SELECT INSERT UPDATE DELETE'),
     ('statement_receipts', 'SELECT INSERT UPDATE DELETE'), ('statement_positions', 'SELECT INSERT UPDATE DELETE')
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
-    ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, position, head'),
-    ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '
-                 'cancel_requested, errors, fingerprint, progress, updated_at, suspect_group, '
-                 'lone_crashes, alone_fence'),
+    ('events', '{changed event}, mode, errors, fingerprint, position, head'),
+    ('commands', '{changed command}, fence, worker_id, started_at, line_at, errors, fingerprint, progress, '
+                 'suspect_group, lone_crashes, alone_fence'),
     ('audit', 'count')
 ), lacking(privilege, object, remedy) AS (
     SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'

@@ -27,8 +27,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('archived_failures', '', ''), ('received_sources', '', ''), ('key_rates', '', ''), ('batch_changes', '', ''),
     ('batch_totals', '', '')
 ), written(name, privilege, columns) AS (VALUES
-    ('events', 'UPDATE', 'status attempts crashes run_at updated_at'),
-    ('commands', 'UPDATE', 'status attempts crashes cancel_requested run_at deadline priority updated_at'),
+    ('events', 'UPDATE', replace('{changed event}', ',', '')), ('commands', 'UPDATE', replace('{changed command}', ',', '')),
     ('batches', 'UPDATE', 'ending needs starting closed_at updated_at'), ('batch_progress', 'INSERT', 'batch_id'),
     ('dependencies', 'DELETE', ''), ('replays', 'INSERT', ''), ('audit', 'INSERT', ''), ('audit', 'UPDATE', 'count'),
     ('controls', 'INSERT', ''), ('controls', 'UPDATE', ''), ('controls', 'DELETE', ''),

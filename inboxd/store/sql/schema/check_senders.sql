@@ -6,13 +6,9 @@
 WITH whose(role) AS (SELECT coalesce($1::name, current_user)
 ), wanted(whose, name, privilege, columns) AS (VALUES
     ('producer', 'events', 'SELECT', 'id, event_id, topic'),
-    ('producer', 'events', 'INSERT',
-     'event_id, topic, mode, type, schema_version, source, ordering_key, dedup_key, tenant, entity_type, entity_id, '
-     'payload, headers, correlation_id, causation_id, traceparent, occurred_at, run_at'),
+    ('producer', 'events', 'INSERT', '{inserted event}'),
     ('producer', 'commands', 'SELECT', 'id, command_id'),
-    ('producer', 'commands', 'INSERT',
-     'command_id, queue, type, schema_version, payload, priority, ordering_key, unique_key, tenant, entity_type, '
-     'entity_id, max_attempts, run_at, deadline, correlation_id, causation_id, traceparent'),
+    ('producer', 'commands', 'INSERT', '{inserted command}'),
     ('receiver', 'controls', 'SELECT', ''), ('receiver', 'schema_migrations', 'SELECT', ''),
     ('receiver', 'schema_functions', 'SELECT', ''), ('receiver', 'receivers', 'SELECT', ''),
     ('receiver', 'receivers', 'INSERT', ''), ('receiver', 'receivers', 'UPDATE', ''),
