@@ -6,6 +6,7 @@ for each argument of `send_command` but one, where NAME is its name, NAMES the n
 TYPE its type, BY_DEFAULT its default with `DEFAULT`, and NUMBER+3 its place in this list, plus 3;
 `{each stored command: …}` is without arguments that are not columns, `{each passing command: …}`
 has the times that a replay removes once they have passed, `{each lasting command: …}` the others.
+`{each field schedule: …}` has the fields of a schedule.
 `{inserted event}`: the columns that producers may insert; `{changed event}`: those that operators
 and workers may change. `{claimed event}`: the columns that a claim returns, alias
 `e` (of a command: `c`). `{story of s}`: the columns of the view `story`, alias `s`.
@@ -17,7 +18,9 @@ with the alias `u`. `{seen by id}`: the result of one look; `{planned looks}` se
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import get_type_hints
 
+from inboxd.api.schedules import Schedule
 from inboxd.model.durations import BUCKETS
 from inboxd.model.row_columns import COLUMNS, Column, columns_of, given
 
@@ -178,15 +181,19 @@ SELECT count(*)::integer AS looked, max(id) AS high, min(id) AS low,
   FROM (SELECT *, lag(block) OVER (ORDER BY {order}) AS before FROM looked) l"""
 SEEN = {"id": _SEEN.replace("{order}", "id DESC"), "block": _SEEN.replace("{order}", "block")}
 
-_EACH = re.compile(
-    r"\{each (given|stored|passing|lasting) (event|command)(?: but ([a-z_,\s]+))?: ([^{}]+)\}"
-)
+_EACH = re.compile(r"\{each (\w+) (event|command|schedule)(?: but ([a-z_,\s]+))?: ([^{}]+)\}")
 _IS_IN: Mapping[str, Callable[[Column], bool]] = {
+    "field": lambda _: True,
     "given": lambda _: True,
     "stored": lambda column: column.is_stored,
     "passing": lambda column: column.passes,
     "lasting": lambda column: column.is_stored and not column.passes,
 }
+_SCHEDULE_TYPES = {int: "smallint"}
+_SCHEDULE = [
+    Column(name, _SCHEDULE_TYPES.get(type_, "text"))
+    for name, type_ in get_type_hints(Schedule).items()
+]
 _PRIVILEGED = re.compile(r"\{(inserted|changed) (event|command)\}")
 _WIDTH = 118
 _BUT = re.compile(r"\{(event|command) but ([a-z_, ]+)\}")
@@ -255,7 +262,8 @@ def _all_but(found: re.Match[str]) -> str:
 def _each(found: re.Match[str]) -> str:
     which, kind, but, form = found.groups()
     others = re.split(r",\s+", but) if but else []
-    of = [c for c in given(kind) if _IS_IN[which](c) and c.name not in others]
+    described = _SCHEDULE if kind == "schedule" else given(kind)
+    of = [c for c in described if _IS_IN[which](c) and c.name not in others]
     return _lines((_formed(form, column, place) for place, column in enumerate(of)), found)
 
 

@@ -6,7 +6,7 @@ declares is not sent; its row stays for a week, and with it its pause and last r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
 from inboxd.api.cron import Cron
@@ -20,6 +20,9 @@ from inboxd.store.pools import Pool, transact
 from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
 
+# The fields that the statements take as they are, in their order, and those that never change.
+_FIELDS = tuple(each.name for each in fields(Schedule) if each.name != "payload")
+_FIXED = ("name", "source", "kind", "type")
 # Bytes of a schedule's name for which `source` and `correlation_id` have room.
 _NAME_BYTES = 234
 
@@ -42,11 +45,8 @@ async def declare(session: Session, schedules: Sequence[Schedule]) -> None:
     now: datetime = await session.fetchval("clock")
     await session.execute(
         "declare_schedules",
-        *columns(schedules, "name", "source", "cron", "zone", "missed", "kind", "type"),
-        *columns(schedules, "schema_version", "lane", "priority", "tenant", "payload"),
-        *columns(schedules, "time_field"),
         [Cron(s.cron, s.zone).after(now) for s in schedules],
-        *columns(schedules, "title", "description"),
+        *columns(schedules, "payload", *_FIELDS),
     )
 
 
@@ -87,16 +87,16 @@ async def hold(session: Session, name: str) -> Row | None:
 async def add(session: Session, schedule: Schedule) -> datetime | None:
     """Add a schedule; returns its first time, None if its name is taken."""
     next_at = await _first_time(session, schedule)
-    fields = (*_times(schedule), schedule.kind, schedule.type, *_contents(schedule))
-    given = (schedule.name, schedule.source, *fields, next_at)
-    return None if await session.fetchval("add_schedule", *given) is None else next_at
+    given = (getattr(schedule, name) for name in ("payload", *_FIELDS))
+    return None if await session.fetchval("add_schedule", next_at, *given) is None else next_at
 
 
 async def change(session: Session, row: Row, to: Schedule) -> datetime:
     """Change a locked schedule; returns its next time, kept if cron and zone stay the same."""
     same = (row["cron"], row["zone"]) == (to.cron, to.zone)
     next_at: datetime = row["next_at"] if same else await _first_time(session, to)
-    await session.execute("change_schedule", row["id"], *_times(to), *_contents(to), next_at)
+    given = (getattr(to, name) for name in ("payload", *_FIELDS) if name not in _FIXED)
+    await session.execute("change_schedule", row["id"], next_at, *given)
     return next_at
 
 
@@ -106,15 +106,6 @@ async def remove(session: Session, row: Row) -> None:
 
 async def _first_time(session: Session, schedule: Schedule) -> datetime:
     return Cron(schedule.cron, schedule.zone).after(await session.fetchval("clock"))
-
-
-def _times(schedule: Schedule) -> tuple[str, str, str]:
-    return schedule.cron, schedule.zone, schedule.missed
-
-
-def _contents(schedule: Schedule) -> tuple[object, ...]:
-    lane = (schedule.schema_version, schedule.lane, schedule.priority, schedule.tenant)
-    return *lane, schedule.payload, schedule.time_field, schedule.title, schedule.description
 
 
 async def _insert(session: Session, row: Row, times: Sequence[datetime]) -> None:

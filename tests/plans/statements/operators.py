@@ -77,10 +77,8 @@ _ADDED = Schedule(
 )
 
 
-_CHANGED = ("0 3 * * *", "UTC", "once", 1, None, 0, None, "{}", None, None, None)
-
-
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+_HELD: Any = {"id": 1, "cron": _ADDED.cron, "zone": _ADDED.zone, "next_at": _TODAY}
 
 
 _DAY = (_TODAY, _TODAY + timedelta(days=1))
@@ -201,7 +199,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "hold_schedule": (lambda s, k: schedules.hold(s, "hourly"), ()),
     "add_schedule": (lambda s, k: schedules.add(s, _ADDED), ()),
     "change_schedule": (
-        lambda s, k: s.execute("change_schedule", 1, *_CHANGED, _TODAY),
+        lambda s, k: schedules.change(s, _HELD, _ADDED),
         ("schedules_pkey",),
     ),
     "remove_schedule": (run("remove_schedule", 1), ("schedules_pkey",)),
