@@ -8,7 +8,9 @@ After the numbered files, all functions whose text has changed are made in one t
 that producers call is newer than the tables. Lists of columns in them are written out first
 (`inboxd.store.columns`). Before a file with the line `-- functions: first`, and
 in its transaction, only missing functions are made, those that it calls, and those that it names
-(`-- functions: first; new texts: NAME, NAME`). A release that changes a function adds a numbered
+(`-- functions: first; new texts: NAME, NAME`). A file that drops functions because their results
+change names them, too (`-- functions next: NAME`): they are made anew in its transaction, after it.
+A release that changes a function adds a numbered
 file: then older code leaves its functions alone. A function's text contains the schema's name, so
 all are made again in a renamed schema. A dump may lack roles and grants: `grant` makes them again,
 so their blocks run any number of times.
@@ -39,6 +41,7 @@ _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
 _FUNCTIONS_FIRST = re.compile(
     r"^-- functions: first(?:; new texts: (?P<names>[a-z_]+(?:, [a-z_]+)*))?$", re.MULTILINE
 )
+_FUNCTIONS_NEXT = re.compile(r"^-- functions next: (?P<names>[a-z_]+(?:, [a-z_]+)*)$", re.MULTILINE)
 _CALLED = re.compile(r"\b(?:SELECT|PERFORM) \{schema\}\.([a-z_]+)\(")
 # A file without statements only numbers a change of functions; asyncpg cannot execute it.
 _STATEMENT = re.compile(r"^\s*(?!--)\S", re.MULTILINE)
@@ -78,6 +81,13 @@ class Migration(Numbered):
         return [
             each for each in _changed(made, schema) if each.name not in made or each.name in anew
         ]
+
+    @property
+    def functions_next(self) -> "list[DatabaseFunction]":
+        """The functions that it drops, to make anew."""
+        said = _FUNCTIONS_NEXT.search(self.text)
+        names = [] if said is None else said["names"].split(", ")
+        return [each for each in functions() if each.name in names]
 
     @property
     def grants(self) -> list[str]:
@@ -270,7 +280,7 @@ async def _who_may(session: Session) -> str:
 
 async def run(session: Session, to: int | None = None) -> MigrationPlan:
     """Needs the migrators' lock; finished files stay. Raises SchemaError or the driver's errors."""
-    made: list[DatabaseFunction] = []
+    made: dict[str, DatabaseFunction] = {}
     async with _changing(session):
         await session.execute("create_migrations")
         await _refuse_strangers(session)
@@ -278,12 +288,13 @@ async def run(session: Session, to: int | None = None) -> MigrationPlan:
     for migration in plan.migrations:
         async with _changing(session):
             first = migration.functions_first(await _made(session), session.sql.schema)
-            made += await _make(session, first)
+            made |= await _make(session, first)
             await _run(session, migration)
+            made |= await _make(session, migration.functions_next)
     if rest := pending(await applied(session), to).functions:
         async with _changing(session):
-            made += await _make(session, rest)
-    return MigrationPlan(plan.migrations, made)
+            made |= await _make(session, rest)
+    return MigrationPlan(plan.migrations, list(made.values()))
 
 
 @asynccontextmanager
@@ -354,7 +365,7 @@ async def _run(session: Session, migration: Migration) -> None:
     )
 
 
-async def _make(session: Session, todo: Sequence[DatabaseFunction]) -> Sequence[DatabaseFunction]:
+async def _make(session: Session, todo: Sequence[DatabaseFunction]) -> dict[str, DatabaseFunction]:
     """Needs a transaction. Bodies are not checked: a function may call one that is made later."""
     if todo:
         await session.execute("leave_bodies_unchecked")
@@ -363,7 +374,7 @@ async def _make(session: Session, todo: Sequence[DatabaseFunction]) -> Sequence[
         await _grant_function(session, function)
         checksum = function.checksum(session.sql.schema)
         await session.execute("record_function", function.name, checksum)
-    return todo
+    return {function.name: function for function in todo}
 
 
 async def _grant_function(session: Session, function: DatabaseFunction) -> None:

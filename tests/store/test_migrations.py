@@ -258,6 +258,24 @@ async def test_only_needed_functions_are_made_before_a_numbered_file(
     await check(database)
 
 
+async def test_function_with_a_new_result_is_made_in_the_transaction_that_drops_the_old_one(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No session finds it missing, although a later file fails."""
+    other = _function("beginning", "7").replace("RETURNS text", "RETURNS integer")
+    drops = "-- functions next: beginning\nDROP FUNCTION {schema}.beginning(text);"
+    ship(tmp_path, monkeypatch, MORE + drops, {"beginning": other})
+    fails = migrations.code_version() + 1
+    (tmp_path / f"{fails:04d}_fails.sql").write_text(f"{MORE}SELECT 1/0;")
+    with pytest.raises((DatabaseError, SchemaError), match="division by zero"):
+        await migrations.migrate(settings_of(database))
+    assert await database.fetchval("select inboxd.beginning('x')") == 7
+    assert await may_call(database, "beginning(text)", "inboxd_worker")
+    (tmp_path / f"{fails:04d}_fails.sql").unlink()
+    await migrations.migrate(settings_of(database))
+    await check(database)
+
+
 async def _applied(database: Database) -> migrations.SchemaState:
     async with daemon_session(database) as session:
         return await migrations.applied(session)
