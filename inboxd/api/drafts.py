@@ -41,6 +41,7 @@ class CommandDraft(NamedTuple):
     run_at: datetime | None = None
     delay: float | None = None
     deadline: datetime | None = None
+    expires_at: datetime | None = None
     max_attempts: int | None = None
     tenant: str | None = None
     entity_type: str | None = None

@@ -83,8 +83,9 @@ class NewCommand(_Draft):
 
     It is made like `NewEvent` (a class names its type as `inboxd_command`); without a `queue` it
     gets the queue that its handler declares. A command that cannot start by its `deadline` becomes
-    a dead letter; `max_attempts` overrides the policy. Commands of a queue with the same
-    `ordering_key` run one after the other, in the order in which they were sent. At most one
+    a dead letter; one that has not started at `expires_at` is cancelled. `max_attempts` overrides
+    the policy. Commands of a queue with the same `ordering_key` run one after the other, in the
+    order in which they were sent. At most one
     unsettled command of a type has a `unique_key`; `on_conflict` decides what happens if one
     exists: it is kept ("keep": nothing is written, and the receipt names it with `duplicate` true),
     it is cancelled ("replace", unless it runs), or an error is raised ("reject").
@@ -92,6 +93,7 @@ class NewCommand(_Draft):
 
     queue: str | None = None
     deadline: datetime | None = None
+    expires_at: datetime | None = None
     max_attempts: int | None = None
     command_id: UUID | None = None
     priority: int = 0

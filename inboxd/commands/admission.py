@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from inboxd.commands.key_turns import distance
-from inboxd.commands.leases import Prefetch
+from inboxd.commands.leases import Expiries, Prefetch
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
 from inboxd.model.endpoints import is_of_deliveries
@@ -40,6 +40,7 @@ class Admission:
         self._breakers = breakers
         # How many commands may be leased beyond those that can start at once.
         self.prefetch = Prefetch()
+        self.expiries = Expiries()
         # Leased commands that have not ended: their number, their ids, their number by queue.
         self.in_flight = 0
         self.known: set[int] = set()
@@ -198,6 +199,7 @@ class Admission:
     def took(self, rows: Sequence[ClaimedCommand]) -> None:
         self.in_flight += len(rows)
         self.known.update([row["id"] for row in rows])
+        self.expiries.lease(rows)
         leased = Counter([row["queue"] for row in rows])
         for queue, count in leased.items():
             self._room[queue] = self._own_room(queue) - count
@@ -212,6 +214,7 @@ class Admission:
         if self._breakers.held:
             self._breakers.release("queue", row["id"])
         self.known.discard(row["id"])
+        self.expiries.end(row)
         self.in_flight -= 1
         self._delivering -= is_of_deliveries(queue)
         self._leased[queue] -= 1

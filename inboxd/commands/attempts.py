@@ -17,8 +17,9 @@ from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.progress import Say
 from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
-from inboxd.commands.ended import CANCELLED, EndedCommand, Later, fell_back, succeeded
+from inboxd.commands.ended import CANCELLED, EndedCommand, Expired, Later, fell_back, succeeded
 from inboxd.commands.key_turns import KeyTurn
+from inboxd.commands.leases import Expiries
 from inboxd.engine import row_log
 from inboxd.engine.execution import HandlerStopped, Task
 from inboxd.engine.parts import Parts
@@ -37,13 +38,14 @@ _handler_log = get_logger("inboxd.handler")
 
 
 class CommandAttempts:
-    def __init__(self, parts: Parts, bodies: CommandBodies, say: Say) -> None:
+    def __init__(self, parts: Parts, bodies: CommandBodies, expiries: Expiries, say: Say) -> None:
         self._executions = parts.executions
         self._breakers = parts.breakers
         self._registry = parts.registry
         self._policy = parts.policy
         self._fallbacks = parts.metrics.breaker_fallbacks
         self._bodies = bodies
+        self._expiries = expiries
         self._say = say
         self._results: Results = partial(step_result, parts.pool)
         self._blocking_results: Results = partial(anyio.from_thread.run, self._results)
@@ -62,6 +64,7 @@ class CommandAttempts:
         turn: KeyTurn | None = None,
     ) -> EndedCommand:
         """seconds: the handler's time limit. turn: taken just before the handler begins."""
+        self._refuse_expired(row)
         if found := self._breakers.falls_back(row["queue"], handler.type, row["id"]):
             return await self._fall_back(row, *found, on_wait)
         started = monotonic()
@@ -69,6 +72,7 @@ class CommandAttempts:
             raise Reject("its deadline passed before it could start")
         raw = row["payload"] if row["body_id"] is None else await self._body(row, on_wait)
         payload = _decoded(handler, row, "null" if raw is None else raw)
+        self._refuse_expired(row)  # before the turn, which it would spend
         if turn is not None and self._halted is None:
             await turn.take()
         if self._halted is not None:
@@ -95,6 +99,10 @@ class CommandAttempts:
             call.succeeded()
         part.check()
         return succeeded(row, context, value, monotonic() - started)
+
+    def _refuse_expired(self, row: ClaimedCommand) -> None:
+        if self._expiries.has_passed(row):
+            raise Expired
 
     async def _fall_back(
         self, row: ClaimedCommand, type_: str, breaker: str, on_wait: Callable[[], None]

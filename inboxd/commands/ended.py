@@ -15,12 +15,16 @@ from inboxd.errors import InboxdError, PayloadError
 from inboxd.model.lineage import uuid7
 from inboxd.store.batches import Planned
 from inboxd.store.rows import ClaimedCommand
-from inboxd.store.settlements import Parent, Requeue, Settlement
+from inboxd.store.settlements import EXPIRED, Parent, Requeue, Settlement
 from inboxd.telemetry import tally
 
 D = TypeVar("D", CommandDraft, EmittedDraft)
 
 CANCELLED = "its cancellation was requested"
+
+
+class Expired(InboxdError):
+    """The command did not start by its `expires_at`."""
 
 
 class Later(InboxdError):
@@ -45,6 +49,10 @@ class EndedCommand(NamedTuple):
     # The execution's duration.
     seconds: float = 0.0
     end: RunEnd = "unsuccessful"
+
+    @property
+    def has_expired(self) -> bool:
+        return isinstance(self.outcome, Settlement) and self.outcome.status == EXPIRED
 
     @property
     def writes(self) -> bool:
@@ -91,6 +99,10 @@ def cancelled(row: ClaimedCommand, seconds: float | None = None) -> EndedCommand
     if seconds is None:
         return EndedCommand(row, settlement)
     return EndedCommand(row, settlement, counts="cancelled", seconds=seconds)
+
+
+def expired(row: ClaimedCommand) -> EndedCommand:
+    return EndedCommand(row, Settlement(row["id"], row["fence"], EXPIRED, 0.0, None))
 
 
 def given_back(row: ClaimedCommand, status: Literal["pending", "waiting"]) -> EndedCommand:

@@ -1,14 +1,14 @@
 """Judges the end of a command whose attempt failed, or whose outcome the database refused.
 
-There are five ends: cancelled; given back, since the worker stops it; due later, by the rate of its
-key; given back, since resources of inboxd failed; and a failure of its own, which the handler's
-retry policy judges. Nothing is awaited or written here. *See:* `run`, `settler`.
+There are six ends: cancelled; expired; given back, since the worker stops it; due later, by the
+rate of its key; given back, since resources of inboxd failed; and a failure of its own, which the
+handler's retry policy judges. Nothing is awaited or written here. *See:* `run`, `settler`.
 """
 
 from dataclasses import replace
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.ended import CANCELLED, EndedCommand, Later, cancelled
+from inboxd.commands.ended import CANCELLED, EndedCommand, Expired, Later, cancelled, expired
 from inboxd.commands.key_turns import KeyTurnDue
 from inboxd.engine import row_log
 from inboxd.engine.execution import HandlerStopped
@@ -66,6 +66,8 @@ class CommandJudge:
         """Call it before `own` ends. settling: the handler ended well, but was not settled."""
         if isinstance(error, HandlerStopped):
             return self._stopped(row, error.reason, seconds)
+        if isinstance(error, Expired):
+            return expired(row)
         if isinstance(error, KeyTurnDue):
             return EndedCommand(row, _unrun(row, error.seconds))
         excuse = self._excuse(row, error, own, settling=settling)

@@ -7,7 +7,7 @@ that they end quickly. Known limit: all types of a worker are judged together.
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 from uuid import UUID
 
@@ -48,6 +48,25 @@ class ReadyCommands(deque[tuple[ClaimedCommand, float]]):
             self.clear()
             self.extend(kept)
         return removed
+
+
+class Expiries:
+    """When leased commands expire that have not begun, on this process's monotonic clock."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, float] = {}
+
+    def lease(self, rows: Sequence[ClaimedCommand]) -> None:
+        now = monotonic()
+        for row in rows:
+            if row["expires_in"] is not None:
+                self._at[row["id"]] = now + row["expires_in"]
+
+    def end(self, row: ClaimedCommand) -> None:
+        self._at.pop(row["id"], None)
+
+    def has_passed(self, row: ClaimedCommand) -> bool:
+        return bool(self._at) and self._at.get(row["id"], math.inf) <= monotonic()
 
 
 class Prefetch:

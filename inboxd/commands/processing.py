@@ -68,7 +68,7 @@ class CommandProcessing:
         judge = CommandJudge(parts, admission)
         self.settler = Settler(parts, outcomes, judge, after)
         self.progress = Progresses(pool, me)
-        self._attempts = CommandAttempts(parts, self._bodies, self.progress.say)
+        self._attempts = CommandAttempts(parts, self._bodies, admission.expiries, self.progress.say)
         run = CommandRun(
             parts.registry.commands,
             self._attempts,
@@ -156,7 +156,8 @@ class CommandProcessing:
             self._runners.release()
         elif not self._parts.controls.are_quiet:  # the claim may have begun before a change
             for row in rows if self._parts.breakers.probing else ():
-                self._parts.breakers.admit("queue", row["queue"], row["type"], row["id"])
+                if row["id"] in self._admission.known:  # the others have ended
+                    self._parts.breakers.admit("queue", row["queue"], row["type"], row["id"])
             self._runners.release(self._admission.is_paused)
         self._runners.next_runner()
 

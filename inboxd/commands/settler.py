@@ -56,6 +56,7 @@ class Settler:
         self._folder = parts.folder
         self._hooks = parts.hooks
         self._tally = parts.metrics.tally
+        self._count_expired = parts.metrics.count_expired
         self._duration = parts.metrics.settle_duration.labels("command")
 
     async def settle(self, ended: EndedCommand, own: OwnTransaction | None = None) -> RunEnd:
@@ -175,6 +176,8 @@ class Settler:
         for ended in written:
             if ended.counts is not None:
                 self._count(ended, ended.counts)
+            elif ended.has_expired:
+                self._count_expired(ended.row["queue"], ended.row["type"])
             if ended.failed is not None:
                 self._hooks.report(ended.failed)
             if logs and isinstance(ended.outcome, Settlement):

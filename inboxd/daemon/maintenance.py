@@ -19,6 +19,7 @@ from inboxd.maintenance.dedup import DedupPurger
 from inboxd.maintenance.duplicates import DuplicateReport
 from inboxd.maintenance.expiry import (
     expire_batches,
+    expire_commands,
     expire_endpoints,
     expire_schedules,
     expire_topics,
@@ -54,6 +55,8 @@ _LOOKS_PER_LEASE = 6
 _INTAKE = 0.5
 # Seconds between searches for due bulk actions.
 _ACTIONS = 1.0
+# Seconds between searches for commands that have expired, which no worker claims.
+_EXPIRY = 1.0
 # Seconds between searches for held receipts that may be released.
 _HELD = 1.0
 # Maximum seconds between two writes of a worker's counts, and between two searches for changes of
@@ -158,6 +161,7 @@ def _of_the_leader(
     often = min(interval, grace.total_seconds() / 3)
     for name, run in _of_the_unhandled(parts, context, grace, freed, intakes):
         yield task(f"unhandled {name}", often, run, sparing=name in _SPARED)
+    yield task("expiry", _EXPIRY, partial(expire_commands, context))
     yield task("batches", interval, partial(expire_batches, context))
     yield task("undeclared schedules", interval, partial(expire_schedules, context))
     yield task("undeclared topics", interval, partial(expire_topics, context))

@@ -11,6 +11,7 @@ from inboxd.engine.outcomes import kind_of, name, uuid_of
 from inboxd.model.frames import own_frames, place_of
 from inboxd.model.outcome import Dead, Deferred, Unsuccessful, failure_of, whole_traceback
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent, ClaimedRow
+from inboxd.store.settlements import EXPIRED
 from inboxd.telemetry.logs import ROWS, bound, get_logger
 
 _log = get_logger(__name__)
@@ -18,6 +19,8 @@ _rows = get_logger(ROWS)
 # Cached by the standard library: costs a tenth of a microsecond.
 _enabled = logging.getLogger(ROWS).isEnabledFor
 _debugs = logging.getLogger(__name__).isEnabledFor
+
+_ENDS = {"succeeded": "command succeeded", EXPIRED: "command has expired before it started"}
 
 
 def logs_starts() -> bool:
@@ -53,7 +56,7 @@ def chunk_succeeded(info: ChunkInfo, size: int, seconds: float, sent: int) -> No
 
 
 def command_ended(row: ClaimedCommand, status: str, seconds: float, sent: int) -> None:
-    text = "command succeeded" if status == "succeeded" else "command was cancelled"
+    text = _ENDS.get(status, "command was cancelled")
     _log_row(_rows.info, text, row, queue=row["queue"], ms=_milliseconds(seconds), sent=sent)
 
 

@@ -1,15 +1,38 @@
-"""Expires undeclared schedules, topics, subscriptions and endpoints, and batches left open.
+"""Expires commands, undeclared schedules, topics, subscriptions, endpoints, and open batches.
 
+A command that has not started by its `expires_at` is cancelled, although no worker claims it.
 Members of an expired batch stay unchanged until an operator closes or cancels it. A schedule, a
 topic or a subscription is marked at once, and kept for a week after its last worker ended.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
-from inboxd.store import batches, endpoints, schedules, topics
-from inboxd.store.pools import borrow
+from inboxd.store import batches, commands, endpoints, schedules, topics, wakeups
+from inboxd.store.pools import borrow, transact
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
+
+# Commands that one transaction cancels.
+_PAGE = 1_000
+
+
+async def expire_commands(context: MaintenanceContext) -> None:
+    """Rows that other sessions hold are left for the next run."""
+    full = True
+    while full:
+        async with transact(context.pool) as session:
+            expired = await commands.expire(session, _PAGE)
+            if expired:  # the next commands of their keys may run
+                await wakeups.notify(session, "commands")
+        for row in expired:
+            context.metrics.count_expired(row["queue"], row["type"], row["commands"])
+            _log.info(
+                "commands have expired before they started",
+                queue=row["queue"],
+                type=row["type"],
+                commands=row["commands"],
+            )
+        full = sum(row["commands"] for row in expired) == _PAGE
 
 
 async def expire_batches(context: MaintenanceContext) -> None:

@@ -142,6 +142,7 @@ _COMMAND = (
     _ORDERING_KEY,
     _option("unique_key", "text", key),
     _option("on_conflict", "text", on_conflict, "keep")._replace(is_stored=False, is_kept=False),
+    _option("expires_at", "timestamptz", time)._replace(changes=True, passes=True),
     *_own(_BOOKKEEPING),
     *_own(_ATTEMPTS, changes=True),
     *_own("cancel_requested boolean", changes=True),
@@ -166,6 +167,14 @@ def columns_of(kind: str) -> tuple[str, ...]:
 def options_of(kind: str) -> dict[str, Check]:
     """The options that `ctx.send` and `ctx.emit` take, with their checks."""
     return {c.name: c.check for c in COLUMNS[kind] if c.option and c.check is not None}
+
+
+def never_starts(run_at: object, expires_at: object) -> str | None:
+    """The problem of both times together; each has a check of its own."""
+    times = [each for each in (run_at, expires_at) if isinstance(each, datetime) and each.tzinfo]
+    if len(times) < 2 or times[0] < times[1]:  # noqa: PLR2004 - both
+        return None
+    return "expires_at must be later than run_at: the command could never start"
 
 
 # ---------------------------------------------------------------------------- options, for editors
@@ -206,6 +215,7 @@ class CommandOptionColumns(_SharedColumns, total=False):
 
     queue: str | None
     deadline: datetime | None
+    expires_at: datetime | None
     max_attempts: int | None
 
 

@@ -69,6 +69,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "latest",
     "chunk, types only": "Its chunk has {size} events, and waits for {missing}",
     "due": "It is due at {at}",
+    "expires": "It is cancelled at {at}, unless it starts before",
     "again": "It is due at {at}, for attempt {attempt} of {attempts}",
     "apart": "Its worker died {crashes} times while it ran: no worker runs it before {at}",
     "suspect": "It ran on a worker that died: it runs with {others} others of its group",
@@ -124,7 +125,7 @@ BRIEF_OF: Final[Mapping[str, str]] = {
     "exclusive": "All workers that serve it are busy",
 }
 # Causes whose facts are all about the row itself.
-OWN: Final = frozenset({"due", "nobody", "partition"})
+OWN: Final = frozenset({"due", "expires", "nobody", "partition"})
 _SAID: Final = {text: said for said, text in TEXTS.items()}
 
 

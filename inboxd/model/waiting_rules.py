@@ -29,7 +29,7 @@ def causes_of(kind: str, facts: Facts) -> list[WaitingCause]:
     if facts["status"] == Status.RUNNING:
         return [_running(facts)]
     found = [*(_command(facts) if kind == "command" else _event(facts))]
-    return found or [next_of(kind, facts)]
+    return [*(found or [next_of(kind, facts)]), *_expires(facts)]
 
 
 def _command(facts: Facts) -> Iterator[WaitingCause]:
@@ -55,6 +55,12 @@ def _command(facts: Facts) -> Iterator[WaitingCause]:
         told = {} if alone else {"others": facts["others"]}
         yield WaitingCause("suspect", "alone" if alone else "suspect", told)
     yield from _limits(facts)
+
+
+def _expires(facts: Facts) -> Iterator[WaitingCause]:
+    """Not a cause, but the end of all."""
+    if facts.get("expires_at") and not facts["attempts"] and not facts["crashes"]:
+        yield WaitingCause("expires", "expires", {"at": facts["expires_at"]})
 
 
 def _event(facts: Facts) -> Iterator[WaitingCause]:

@@ -34,7 +34,13 @@ async def why(
         raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {table} list`")
     found = await why_of(session, settings, table, row)
     known = {name: row[name] for name in ("id", "type", "status")}
-    return known | (found or {"sentence": f"It has ended: {row['status']}.", "causes": []})
+    return known | (found or {"sentence": _ended(row), "causes": []})
+
+
+def _ended(row: Mapping[str, Any]) -> str:
+    newest = row["errors"][-1].get("error", "") if row.get("errors") else ""
+    why = f" ({newest})" if newest.startswith("Expired: ") else ""
+    return f"It has ended: {row['status']}{why}."
 
 
 async def why_of(

@@ -50,6 +50,8 @@ c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
        {schema}.beginning(c.tenant) AS tenant, {schema}.beginning(c.entity_type) AS entity_type,
        {schema}.beginning(c.entity_id) AS entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
        date_part('epoch', c.run_at) AS run_at, c.deadline, c.deadline < clock_timestamp() AS late,
+       CASE WHEN c.expires_at IS NOT NULL AND c.attempts = 0 AND c.crashes = 0
+            THEN date_part('epoch', c.expires_at - clock_timestamp()) END AS expires_in,
        c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of, c.batch_id, c.awaited,
        c.ordering_key, {schema}.beginning(c.correlation_id) AS correlation_id, c.causation_id,
        {schema}.beginning(c.traceparent) AS traceparent, c.body_id, c.body_at, c.body_bytes,

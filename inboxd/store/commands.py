@@ -17,10 +17,11 @@ from inboxd.errors import LeaseLost, UniqueKeyTaken
 from inboxd.model.lane import Lane, Sighting
 from inboxd.model.row_columns import columns_of
 from inboxd.store.arrays import columns, cursors, filled, sparse
+from inboxd.store.connections import Row
 from inboxd.store.pages import pages
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
-from inboxd.store.settlements import Parent, Requeue, Settlement
+from inboxd.store.settlements import EXPIRED, Parent, Requeue, Settlement
 
 _LEASE_LOST = "IB001"
 _UNIQUE_KEY_TAKEN = "IB006"
@@ -100,7 +101,7 @@ async def end(
     dead = [each.id for each in requeues if each.status == "failed"]
     if len(dead) > 1 or (requeues and ended):
         outcomes = {each.id: "failed" if each.status == "failed" else None for each in requeues}
-        outcomes |= {each.id: each.status for each in ended}
+        outcomes |= {e.id: "cancelled" if e.status == EXPIRED else e.status for e in ended}
         await session.execute("hold_ending", list(outcomes), [], list(outcomes.values()))
     held = await settle(session, worker, ended)
     return held | (await requeue(session, worker, requeues) if requeues else set())
@@ -207,6 +208,11 @@ def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Seq
         [d.needs for d in drafts],
         [d.awaited for d in drafts],
     )
+
+
+async def expire(session: Session, rows: int) -> list[Row]:
+    """Cancel at most `rows` commands that have not started by their expires_at: see the SQL."""
+    return await session.fetch("expire_commands", rows)
 
 
 async def write_progress(

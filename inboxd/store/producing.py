@@ -18,7 +18,10 @@ _ANOTHER_MODE = "IB007"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row to write. payload: JSON text; lane: topic or queue; delay: time until it is due."""
+    """A row to write. payload: JSON text; lane: topic or queue; delay: time until it is due.
+
+    expires_in: time until it expires.
+    """
 
     type: str
     payload: str
@@ -33,6 +36,7 @@ class Entry:
     delay: timedelta | None = None
     priority: int = 0
     max_attempts: int | None = None
+    expires_in: timedelta | None = None
     mode: str | None = None
     ordering_key: str | None = None
     dedup_key: str | None = None
@@ -79,7 +83,7 @@ async def send(session: Session, entry: Entry) -> WrittenEntry:
         *(entry.type, entry.payload, entry.lane, entry.uuid, entry.schema_version),
         *(entry.priority, entry.tenant, entry.entity_type, entry.entity_id),
         *(entry.correlation_id, entry.delay, entry.max_attempts),
-        *(entry.ordering_key, entry.unique_key, entry.on_conflict),
+        *(entry.ordering_key, entry.unique_key, entry.on_conflict, entry.expires_in),
     )
 
 

@@ -42,7 +42,7 @@ class ClaimedRow(TypedDict):
 
 
 class ClaimedCommand(ClaimedRow):
-    """late: its deadline has passed."""
+    """late: its deadline has passed. expires_in: seconds; None: it has begun, or never expires."""
 
     command_id: UUID
     queue: str
@@ -51,6 +51,7 @@ class ClaimedCommand(ClaimedRow):
     fence: int
     deadline: datetime | None
     late: bool | None
+    expires_in: float | None
     cancel_requested: bool
     origin_kind: str
     origin_id: int | None

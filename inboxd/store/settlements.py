@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from inboxd.model.lineage import Lineage
 
+# The status of a settlement that cancels a command which did not start by its `expires_at`.
+EXPIRED: Final = "expired"
+
 
 class Settlement(NamedTuple):
-    """A command that ended as `succeeded` or `cancelled`; seconds: its handler's run time."""
+    """A command that ended: `succeeded`, `cancelled` or EXPIRED; seconds: of its handler's run."""
 
     id: int
     fence: int

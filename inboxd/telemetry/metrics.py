@@ -304,6 +304,13 @@ class Metrics:
             "to.",
             "task",
         )
+        self.commands_expired = self._counter(
+            "inboxd_commands_expired",
+            "Commands that were cancelled because they had not started by their expires_at.",
+            "queue",
+            "type",
+        )
+        self._expired: set[tuple[str, str]] = set()
         self.batches_expired = self._counter(
             "inboxd_batches_expired", "Open batches that were not closed in time."
         )
@@ -405,6 +412,14 @@ class Metrics:
             type_ = OTHER
         self._ignored.add(type_)
         self.ignored.labels(type_).inc(count)
+
+    def count_expired(self, queue: str, type_: str, count: int = 1) -> None:
+        """Count commands that have expired; beyond `MAX_LANES` queues and types as `(other)`."""
+        lane = (queue, type_)
+        if lane not in self._expired and len(self._expired) >= MAX_LANES:
+            lane = (OTHER, OTHER)
+        self._expired.add(lane)
+        self.commands_expired.labels(*lane).inc(count)
 
     def show_backlog(self, events: list[EventBacklog], commands: list[CommandBacklog]) -> None:
         kept = [each for each in events if each.state == "kept"]

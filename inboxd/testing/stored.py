@@ -89,6 +89,7 @@ class StoredCommand(StoredRow):
     priority: int
     unique_key: str | None
     deadline: datetime | None
+    expires_at: datetime | None
     max_attempts: int | None
     batch_id: int | None
     needs: int = 0

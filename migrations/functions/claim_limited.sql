@@ -32,7 +32,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_limited(
     id bigint, command_id uuid, queue text, type text, schema_version smallint, payload jsonb,
     priority smallint, tenant text, entity_type text, entity_id text, attempts smallint,
     max_attempts smallint, crashes smallint, fence bigint, run_at double precision, deadline timestamptz,
-    late boolean, cancel_requested boolean, origin_kind text, origin_id bigint, replay_of bigint,
+    late boolean, expires_in double precision, cancel_requested boolean, origin_kind text, origin_id bigint, replay_of bigint,
     batch_id bigint, awaited boolean, ordering_key text, correlation_id text, causation_id uuid, traceparent text,
     body_id bigint, body_at timestamptz, body_bytes integer, waited double precision,
     age double precision, lane integer, held_back text, again double precision, passed text[]
@@ -192,6 +192,8 @@ BEGIN
     RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority, c.tenant,
               c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
               date_part('epoch', c.run_at), c.deadline, c.deadline < clock_timestamp(),
+              CASE WHEN c.expires_at IS NOT NULL AND c.attempts = 0 AND c.crashes = 0
+                   THEN date_part('epoch', c.expires_at - clock_timestamp()) END,
               c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of, c.batch_id, c.awaited, c.ordering_key,
               c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
               date_part('epoch', clock_timestamp() - c.run_at),

@@ -103,15 +103,15 @@ COLUMNS = """
 producer S commands            id command_id
 producer I commands            command_id queue type schema_version payload priority ordering_key
                                unique_key tenant entity_type entity_id max_attempts run_at deadline
-                               correlation_id causation_id traceparent
+                               expires_at correlation_id causation_id traceparent
 producer S events              id event_id topic
 producer I events              event_id topic mode type schema_version source ordering_key
                                dedup_key tenant entity_type entity_id payload headers
                                correlation_id causation_id traceparent occurred_at run_at
 worker   U audit               count
-worker   U commands            priority status attempts crashes fence run_at deadline worker_id
-                               started_at line_at cancel_requested errors fingerprint progress
-                               updated_at suspect_group lone_crashes alone_fence
+worker   U commands            priority status attempts crashes fence run_at deadline expires_at
+                               worker_id started_at line_at cancel_requested errors fingerprint
+                               progress updated_at suspect_group lone_crashes alone_fence
 worker   U events              mode status attempts crashes run_at errors fingerprint updated_at
                                position head
 operator U actions             status goes_on_as note failures next_at ended_at
@@ -120,8 +120,8 @@ operator I batch_progress      batch_id
 operator U batches             ending needs starting closed_at updated_at
 operator U breakers            mode actor forced_for version changed_at state open_until opens
                                probe_by probe_until
-operator U commands            status attempts crashes cancel_requested run_at deadline priority
-                               updated_at
+operator U commands            status attempts crashes cancel_requested run_at deadline expires_at
+                               priority updated_at
 operator U endpoints           enabled disabled_at disabled_by disabled_reason failing_since
                                version changed_at
 operator U events              status attempts crashes run_at updated_at
@@ -140,6 +140,7 @@ FUNCTIONS = """
 function              producer receiver worker   operator viewer
 accept_event          -        -        -        -        -
 add_continuations     -        -        -        -        -
+add_expiry            -        -        x        -        -
 add_to_batch          x        -        x        -        -
 advance_import        x        -        x        -        -
 answered              -        x        x        -        -
@@ -219,6 +220,7 @@ refuse_bytes          -        -        -        -        -
 refuse_change         -        -        -        -        -
 refuse_deliveries     -        -        -        -        -
 refuse_delivery       -        -        -        -        -
+refuse_expiry         -        -        -        -        -
 refuse_headers        -        -        -        -        -
 refuse_long           -        -        -        -        -
 refuse_long_key       -        -        -        -        -

@@ -78,7 +78,8 @@ class _New(Asking):
         from inboxd.store.producing import Entry
 
         given = {key: value for key, value in asdict(self).items() if key not in _NO_COLUMNS}
-        read: dict[str, Callable[[str], object]] = {"uuid": read_uuid, "delay": duration.parse}
+        read: dict[str, Callable[[str], object]] = {"uuid": read_uuid}
+        read |= dict.fromkeys(("delay", "expires_in"), duration.parse)
         for name in read.keys() & given.keys():
             given[name] = None if given[name] is None else read[name](given[name])
         return Entry(type=type_, payload=read_payload(payload), **given)
@@ -129,6 +130,10 @@ class CommandOptions(_New):
     ] = None
     max_attempts: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=32767, help="Maximum number of attempts.")
+    ] = None
+    expires_in: Annotated[
+        str | None,
+        _text("DURATION", 'Time until it is cancelled, unless it has started, such as "1h".'),
     ] = None
     ordering_key: Annotated[
         str | None, _text("TEXT", "Commands of the same key run one after the other.")

@@ -24,7 +24,7 @@ from inboxd.commands.admission import Admission
 from inboxd.commands.attempts import CommandAttempts
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
-from inboxd.commands.leases import ReadyCommands
+from inboxd.commands.leases import Expiries, ReadyCommands
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
@@ -144,7 +144,7 @@ class Stage:
             ),
         )
         bodies = CommandBodies(pool, 0, ReadyCommands())
-        self._attempts = CommandAttempts(self.parts, bodies, self._say)
+        self._attempts = CommandAttempts(self.parts, bodies, Expiries(), self._say)
 
     async def run(self, session: Session, found: RehearsedRow, *, alone: bool) -> RunResult:
         """alone: a chunk of one event. Raises Conflict for an event that is in no chunk yet."""

@@ -34,7 +34,7 @@ def _parts(**queue: int) -> Any:
 
 
 def _rows(*ids: int) -> Sequence[Any]:
-    return [{"id": id_, "queue": "q"} for id_ in ids]
+    return [{"id": id_, "queue": "q", "expires_in": None} for id_ in ids]
 
 
 def test_a_command_that_ends_makes_room_for_the_next_page() -> None:
@@ -64,7 +64,7 @@ def _delivering(concurrency: int, most: int | None = None, queues: Sequence[str]
 
 
 def _of(queue: str, count: int, first: int = 0) -> list[Any]:
-    return [{"id": first + id_, "queue": queue} for id_ in range(count)]
+    return [{"id": first + id_, "queue": queue, "expires_in": None} for id_ in range(count)]
 
 
 @pytest.mark.parametrize(

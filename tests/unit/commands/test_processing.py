@@ -60,7 +60,8 @@ async def test_the_next_page_is_claimed_when_half_of_the_leased_commands_have_ru
 
 async def test_a_command_that_ends_during_the_look_for_suspects_makes_room_in_the_page() -> None:
     work = _work(q={"concurrency": 1})
-    admission, row = work._admission, cast("ClaimedCommand", {"id": 1, "queue": "q"})
+    row = cast("ClaimedCommand", {"id": 1, "queue": "q", "expires_in": None})
+    admission = work._admission
     admission.took([row])
 
     async def claim(*_: Any) -> list[Any]:

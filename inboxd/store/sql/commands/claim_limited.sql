@@ -17,7 +17,7 @@
 SELECT c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
        {schema}.beginning(c.tenant) AS tenant, {schema}.beginning(c.entity_type) AS entity_type,
        {schema}.beginning(c.entity_id) AS entity_id, c.attempts, c.max_attempts, c.crashes, c.fence, c.run_at,
-       c.deadline, c.late, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of, c.batch_id, c.awaited,
+       c.deadline, c.late, c.expires_in, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of, c.batch_id, c.awaited,
        c.ordering_key, {schema}.beginning(c.correlation_id) AS correlation_id, c.causation_id,
        {schema}.beginning(c.traceparent) AS traceparent, c.body_id, c.body_at, c.body_bytes, c.waited, c.age,
        c.lane, c.held_back, c.again, c.passed,

@@ -1,4 +1,5 @@
--- Move ended commands (succeeded, cancelled) into history, if this worker's claims still hold them. Used for commands
+-- Move ended commands into history, if this worker's claims still hold them: succeeded, cancelled, or expired, which is
+-- cancelled for that reason, and no attempt. Used for commands
 -- that did not use the database; the others settle inside their own transaction by the function settle_command, which
 -- raises instead. A row with a worker is running (a constraint guarantees it); a condition on the status would invite the
 -- planner to use the index of running rows, and to read its dead entries at every settlement.
@@ -13,12 +14,15 @@ WITH done AS (
 ), gone AS (
     DELETE FROM {schema}.commands c USING done
      WHERE c.id BETWEEN done.id AND done.id AND c.fence = done.fence AND c.worker_id = $6::uuid
-    RETURNING c.*, done.ended, done.seconds, done.outcome
+    RETURNING c.*, done.ended, done.ended = 'expired' AS expired, done.seconds, done.outcome
 )
 INSERT INTO {schema}.commands_history
-       ({command but status, attempts, result, updated_at},
-        status, attempts, result, updated_at, finished_at, duration)
-SELECT {command but status, attempts, result, updated_at},
-       ended, least(attempts + 1, 32767), outcome::jsonb, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds)
+       ({command but status, attempts, errors, cancel_requested, result, updated_at},
+        status, attempts, errors, cancel_requested, result, updated_at, finished_at, duration)
+SELECT {command but status, attempts, errors, cancel_requested, result, updated_at},
+       CASE WHEN expired THEN 'cancelled' ELSE ended END,
+       CASE WHEN expired THEN attempts ELSE least(attempts + 1, 32767) END,
+       CASE WHEN expired THEN {schema}.add_expiry(errors, expires_at) ELSE errors END,
+       expired OR cancel_requested, outcome::jsonb, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds)
   FROM gone
 RETURNING id

@@ -15,7 +15,7 @@
 WITH RECURSIVE own AS MATERIALIZED (
     SELECT c.id, c.command_id, c.queue, c.type, c.tenant, c.status, c.priority, c.ordering_key, c.unique_key,
            c.attempts, c.max_attempts, c.crashes, c.run_at, c.worker_id, c.started_at, c.cancel_requested, c.batch_id,
-           c.needs, c.line_at, c.suspect_group, c.lone_crashes, clock_timestamp() AS now
+           c.needs, c.line_at, c.expires_at, c.suspect_group, c.lone_crashes, clock_timestamp() AS now
       FROM {schema}.commands c WHERE c.id = $1
 ), above AS (
     SELECT b.batch_id, b.parent_id, 1 AS level FROM {schema}.batches b
