@@ -22,6 +22,7 @@ BEGIN
     END LOOP;
 END
 $part$;
+ALTER TABLE {schema}.schedules ADD COLUMN expires_after interval;  -- its command expires so long after a run's time
 
 -- Commands that may expire: only these pay for it. A command that has begun never expires; a suspect may have begun.
 CREATE INDEX commands_expiry ON {schema}.commands (expires_at)
@@ -55,6 +56,7 @@ BEGIN
         CONTINUE WHEN to_regrole(role) IS NULL;
         EXECUTE format('GRANT SELECT (expires_at) ON {schema}.commands TO %I', role);
         EXECUTE format('GRANT SELECT (expires_at) ON {schema}.commands_history TO %I', role);
+        EXECUTE format('GRANT SELECT (expires_after) ON {schema}.schedules TO %I', role);
     END LOOP;
     IF to_regrole('{schema}_operator') IS NOT NULL THEN
         GRANT UPDATE (expires_at) ON {schema}.commands TO {schema}_operator;

@@ -309,8 +309,9 @@ class Handlers:
         A payload whose class a command handler takes needs no type; anything else that fits JSON
         needs `command=` or `event=`. `time_field` names a field of the payload that gets the time
         of the run. `missed` is the policy for runs that no worker could send in time: "skip",
-        "once" or "all". The schedule's full name is `<plugin>.<name>`; `[schedules]` of the
-        settings may change it. `title` and `description` describe it for people.
+        "once" or "all". A command that has not started `expires_after` its run is cancelled. The
+        schedule's full name is `<plugin>.<name>`; `[schedules]` of the settings may change it.
+        `title` and `description` describe it for people.
         """
         _refuse_unknown("schedule", options, ScheduleOptions)
         self._schedules.append(

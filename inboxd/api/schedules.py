@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
 from inboxd.api.cron import Cron, Missed, check_missed
@@ -18,7 +18,8 @@ from inboxd.api.groups import check_text
 from inboxd.api.labels import check_label
 from inboxd.api.routes import Resolve
 from inboxd.errors import UsageError
-from inboxd.model import checks
+from inboxd.model import checks, duration
+from inboxd.model.duration import Duration
 from inboxd.model.spelling import did_you_mean
 
 
@@ -32,6 +33,7 @@ class ScheduleOptions(TypedDict, total=False):
     topic: str | None
     queue: str | None
     priority: int | None
+    expires_after: Duration | None
     tenant: str | None
     time_field: str | None
     title: str | None
@@ -53,6 +55,7 @@ class ScheduleDeclaration:
     topic: str | None = None
     queue: str | None = None
     priority: int | None = None
+    expires_after: Duration | None = None
     tenant: str | None = None
     time_field: str | None = None
     title: str | None = None
@@ -61,7 +64,10 @@ class ScheduleDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule that can be sent. lane: its topic or queue; None: the declared one."""
+    """A schedule that can be sent. lane: its topic or queue; None: the declared one.
+
+    expires_after: the time from a run to its command's `expires_at`.
+    """
 
     name: str
     source: str
@@ -76,6 +82,7 @@ class Schedule:
     tenant: str | None
     payload: str
     time_field: str | None
+    expires_after: timedelta | None = None
     title: str | None = None
     description: str | None = None
 
@@ -119,6 +126,7 @@ def checked(
             lane=declared.topic,
             priority=0,
         )
+    expires = declared.expires_after
     route = resolve(declared.command or declared.payload.__class__)
     if route.type not in commands:
         meant = did_you_mean(route.type, commands) or "."
@@ -130,6 +138,7 @@ def checked(
         schema_version=route.schema_version,
         lane=declared.queue,
         priority=route.priority if declared.priority is None else declared.priority,
+        expires_after=None if expires is None else duration.parse(expires),
     )
 
 
@@ -149,12 +158,21 @@ def check(declared: ScheduleDeclaration) -> None:
         raise UsageError("give event= or command=, not both.")
     if is_event and (declared.queue is not None or declared.priority is not None):
         raise UsageError("queue and priority are a command's: an event has a topic.")
+    if declared.expires_after is not None:
+        _check_expiry(declared.expires_after, of_event=is_event)
     if not is_event and declared.topic is not None:
         raise UsageError("topic is an event's: a command has a queue.")
     if not is_event and declared.command is None and declared.payload is None:
         raise UsageError("it sends nothing: give a command's payload, command= or event=.")
     if declared.priority is not None:
         checks.refuse(f"priority={declared.priority!r}", checks.small(declared.priority))
+
+
+def _check_expiry(after: Duration, *, of_event: bool) -> None:
+    if of_event:
+        raise UsageError("expires_after is a command's: an event does not expire.")
+    if not duration.parse(after):
+        raise UsageError("expires_after must be more than 0 s: the command could never start.")
 
 
 def _payload(declared: ScheduleDeclaration) -> str:

@@ -103,6 +103,10 @@ class ScheduleFields(Acting):
             help="The command's priority: smaller numbers run first.",
         ),
     ] = None
+    expires_after: Annotated[
+        str | None,
+        _text("DURATION", "Time after a run at which its command is cancelled, unless it started."),
+    ] = None
     tenant: Annotated[str | None, _text("TEXT", "Tenant of the row.")] = None
     time_field: Annotated[
         str | None, _text("FIELD", "Field of the payload that gets the time of the run.")
@@ -115,9 +119,12 @@ class ScheduleFields(Acting):
 
     def said(self) -> dict[str, object]:
         from inboxd.cli.payload import read_payload
+        from inboxd.model import duration
 
         payload = None if self.payload is None else read_payload(self.payload)
         given = {"payload": payload, **{name: getattr(self, name) for name in _FIELDS}}
+        if self.expires_after is not None:
+            given["expires_after"] = duration.parse(self.expires_after)
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -268,6 +268,11 @@ class ScheduleOverride(Section):
     priority: int | None = Field(
         None, description="Priority of the command, smaller first; unset: the declared priority."
     )
+    expires_after: Duration | None = Field(
+        None,
+        description="Time after a run at which its command is cancelled, unless it has started; "
+        "unset: never. Set it if a late run is worse than none.",
+    )
     tenant: str | None = Field(None, description="Tenant of the event or command.")
     missed: Literal["skip", "once", "all"] | None = Field(
         None,

@@ -18,6 +18,7 @@ with the alias `u`. `{seen by id}`: the result of one look; `{planned looks}` se
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import get_type_hints
 
 from inboxd.api.schedules import Schedule
@@ -191,7 +192,7 @@ _IS_IN: Mapping[str, Callable[[Column], bool]] = {
     "passing": lambda column: column.passes,
     "lasting": lambda column: column.is_stored and not column.passes,
 }
-_SCHEDULE_TYPES = {int: "smallint"}
+_SCHEDULE_TYPES = {int: "smallint", timedelta | None: "interval"}
 _SCHEDULE = [
     Column(name, _SCHEDULE_TYPES.get(type_, "text"))
     for name, type_ in get_type_hints(Schedule).items()

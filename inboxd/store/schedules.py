@@ -7,7 +7,7 @@ declares is not sent; its row stays for a week, and with it its pause and last r
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from inboxd.api.cron import Cron
 from inboxd.api.drafts import CommandDraft
@@ -117,6 +117,7 @@ async def _insert(session: Session, row: Row, times: Sequence[datetime]) -> None
         fixed = (row["lane"], row["type"], row["schema_version"], source, row["tenant"])
         await session.execute("emit_scheduled", *fixed, payloads, stories, times)
         return
+    after: timedelta | None = row["expires_after"]
     drafts = [
         CommandDraft(
             uuid7(),
@@ -125,9 +126,10 @@ async def _insert(session: Session, row: Row, times: Sequence[datetime]) -> None
             row["schema_version"],
             row["lane"],
             row["priority"],
+            expires_at=None if after is None else time + after,
             tenant=row["tenant"],
         )
-        for payload in payloads
+        for time, payload in zip(times, payloads, strict=True)
     ]
     parents = [Parent("schedule", row["id"], Lineage(story)) for story in stories]
     await commands.insert(session, list(zip(drafts, parents, strict=True)))

@@ -149,6 +149,8 @@ def test_declared_schedule_cannot_be_changed(cli: Cli, sql: Callable[..., list[A
             ("a", "0 3 * * *", "--event", "x", "--priority", "1"),
             "priority are a command's",
         ),
+        (("a", "0 3 * * *", "--event", "x", "--expires-after", "1h"), "does not expire"),
+        (("a", "0 3 * * *", "--command", "x", "--expires-after", "0s"), "more than 0 s"),
         (("a", "0 3 * * *", "--command", "x", "--missed", "never"), "never"),
         (("a", "0 3 * * *", "--command", "x", "--payload", "{"), "is not valid JSON"),
         (("a", "0 3 * * *", "--event", "x", "--payload", "[]", "--time-field", "at"), "an object"),

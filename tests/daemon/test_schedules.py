@@ -61,6 +61,16 @@ async def send_once(database: Database) -> None:
         await send_schedules(MaintenanceContext(pool, Metrics("0"), uuid4()), ["hourly"])
 
 
+async def test_command_of_a_schedule_expires_after_its_run(database: Database) -> None:
+    """Also that of a missed run, which is expired when it is sent."""
+    await declare(database, missed="all", expires_after=timedelta(minutes=61))
+    first = await overdue(database, "1h")
+    await send_once(database)
+    found = await database.fetch("select expires_at from inboxd.commands order by id")
+    after = timedelta(minutes=61)
+    assert [row[0] for row in found] == [first + after, first + timedelta(hours=1) + after]
+
+
 async def test_a_command_of_a_schedule_names_its_origin(database: Database) -> None:
     await declare(database, time_field="at")
     assert await database.fetchval("select next_at > now() from inboxd.schedules")

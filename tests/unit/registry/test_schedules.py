@@ -1,6 +1,6 @@
 """Schedules of plugins and settings: their targets, overrides, and refused declarations."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -53,6 +53,14 @@ def test_payload_class_decides_the_command() -> None:
     assert (one.lane, one.priority, one.missed) == (None, 3, "once")
     assert (one.payload, one.source) == ('{"kind":"nightly"}', "plugin school")
     assert (one.cron, one.zone) == ("0 3 * * *", "Europe/Berlin")
+
+
+def test_command_of_a_plugins_schedule_expires_as_the_settings_say() -> None:
+    handlers = plugin()
+    handlers.schedule("nightly", "0 3 * * *", Report(), expires_after="10m")
+    assert found(handlers)["school.nightly"].expires_after == timedelta(minutes=10)
+    sections = {"school.nightly": {"expires_after": "1h"}}
+    assert found(handlers, **sections)["school.nightly"].expires_after == timedelta(hours=1)
 
 
 def test_types_by_name_and_every_option() -> None:
