@@ -17,6 +17,7 @@ from django.test import Client, override_settings
 
 from inboxd.client import Inbox, NewEvent
 from inboxd.errors import UsageError
+from inboxd.model.row_columns import columns_of
 from tests.support import Database
 from tests.support.django_project import django_connection, setup
 
@@ -123,6 +124,15 @@ def test_rows_are_read_only(change: Callable[[Any], object], database: Database)
         with pytest.raises(UsageError, match="read-only in Django"):
             change(model.objects.get())
     assert types(database) == ["a.b", "a.b"]
+
+
+def test_models_have_the_described_columns() -> None:
+    for kind, model, without in (
+        ("event", UnsettledEvent, {"mode", "traceparent"}),
+        ("command", UnsettledCommand, {"max_attempts", "traceparent"}),
+    ):
+        named = {field.name for field in model._meta.get_fields()}
+        assert set(columns_of(kind)) - named == without
 
 
 def test_models_read_all_tables_and_payloads_stored_apart() -> None:

@@ -12,7 +12,6 @@ from django.db import models
 from inboxd.contrib.django.config import alias, schema
 from inboxd.errors import UsageError
 from inboxd.model.lifecycle import Status
-from inboxd.model.row_columns import given
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
@@ -72,23 +71,13 @@ class InboxRow(models.Model):
         return None if body is None else body.payload
 
 
-_FIELDS: dict[str, type[models.Field]] = {
-    "text": models.TextField,
-    "timestamptz": models.DateTimeField,
-    "integer": models.SmallIntegerField,
-    "uuid": models.UUIDField,
-    "jsonb": models.JSONField,
-}
-
-
-def _fields(kind: str) -> dict[str, models.Field]:
-    """Fields for the columns that only rows of this kind have, and their producers fill."""
-    fields = {each.name: _FIELDS[each.type](null=True) for each in given(kind) if each.is_stored}
-    return {name: field for name, field in fields.items() if not hasattr(InboxRow, name)}
-
-
 class EventColumns(InboxRow):
-    locals().update(_fields("event"))
+    event_id = models.UUIDField()
+    topic = models.TextField()
+    source = models.TextField(null=True)
+    dedup_key = models.TextField(null=True)
+    headers = models.JSONField(null=True)
+    occurred_at = models.DateTimeField()
 
     class Meta:
         """Abstract: the subclasses have the tables."""
@@ -97,7 +86,12 @@ class EventColumns(InboxRow):
 
 
 class CommandColumns(InboxRow):
-    locals().update(_fields("command"))
+    command_id = models.UUIDField()
+    queue = models.TextField()
+    priority = models.SmallIntegerField()
+    unique_key = models.TextField(null=True)
+    deadline = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     result = models.JSONField(null=True)
     progress = models.JSONField(null=True)
