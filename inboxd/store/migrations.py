@@ -8,8 +8,9 @@ After the numbered files, all functions whose text has changed are made in one t
 that producers call is newer than the tables. Lists of columns in them are written out first
 (`inboxd.store.columns`). Before a file with the line `-- functions: first`, and
 in its transaction, only missing functions are made, those that it calls, and those that it names
-(`-- functions: first; new texts: NAME, NAME`). A file that drops functions because their results
-change names them, too (`-- functions next: NAME`): they are made anew in its transaction, after it.
+(`-- functions: first; new texts: NAME, NAME`). A file that drops functions because their parameters
+or results change names them, too (`-- functions next: NAME`): they are made anew in its
+transaction, after it, and roles that are not inboxd's own may call them as before.
 A release that changes a function adds a numbered
 file: then older code leaves its functions alone. A function's text contains the schema's name, so
 all are made again in a renamed schema. A dump may lack roles and grants: `grant` makes them again,
@@ -84,10 +85,13 @@ class Migration(Numbered):
 
     @property
     def functions_next(self) -> "list[DatabaseFunction]":
-        """The functions that it drops, to make anew."""
+        """The functions that it drops, to make anew. Raises SchemaError for an unknown name."""
         said = _FUNCTIONS_NEXT.search(self.text)
         names = [] if said is None else said["names"].split(", ")
-        return [each for each in functions() if each.name in names]
+        found = [each for each in functions() if each.name in names]
+        if unknown := {*names} - {each.name for each in found}:
+            raise SchemaError(f"{self.label} names functions without a file: {sorted(unknown)}")
+        return found
 
     @property
     def grants(self) -> list[str]:
@@ -289,8 +293,14 @@ async def run(session: Session, to: int | None = None) -> MigrationPlan:
         async with _changing(session):
             first = migration.functions_first(await _made(session), session.sql.schema)
             made |= await _make(session, first)
+            anew = migration.functions_next
+            names = [each.name for each in anew]
+            callers = await session.fetch("other_callers", names) if anew else ()
             await _run(session, migration)
-            made |= await _make(session, migration.functions_next)
+            made |= await _make(session, anew)
+            for caller in callers:
+                for (statement,) in await session.fetch("grant_calls", *caller.values()):
+                    await session.connection.execute(statement)
     if rest := pending(await applied(session), to).functions:
         async with _changing(session):
             made |= await _make(session, rest)
@@ -355,7 +365,13 @@ async def grant(database: Database) -> list[str]:
 
 async def _run(session: Session, migration: Migration) -> None:
     if _STATEMENT.search(migration.text):
-        await session.connection.execute(render(migration.text, session.sql.schema))
+        try:
+            await session.connection.execute(render(migration.text, session.sql.schema))
+        except asyncpg.DependentObjectsStillExistError as error:
+            raise DatabaseError(
+                f"{migration.label} makes objects anew that an object of yours uses: drop yours, "
+                f"migrate, and make it again ({error.detail})"
+            ) from error
     await session.execute(
         "record_migration",
         migration.version,
