@@ -163,14 +163,18 @@ class CommandFailed(InboxdError):
 
 
 class CommandCancelled(InboxdError):
-    """The command was cancelled, and has no result."""
+    """The command was cancelled, and has no result.
 
-    def __init__(self, command_id: UUID) -> None:
-        super().__init__(command_id)
-        self.command_id = command_id
+    reason: begins with `expired` or `skipped`; None: somebody cancelled it.
+    """
+
+    def __init__(self, command_id: UUID, reason: str | None = None) -> None:
+        super().__init__(command_id, reason)
+        self.command_id, self.reason = command_id, reason
 
     def __str__(self) -> str:
-        return f"command {self.command_id} was cancelled"
+        text = f"command {self.command_id} was cancelled"
+        return text if self.reason is None else f"{text} ({self.reason})"
 
 
 class ResultTimeout(InboxdError, TimeoutError):

@@ -22,7 +22,6 @@ from inboxd.model.row_columns import (
     Check,
     CommandOptionColumns,
     EventOptionColumns,
-    never_starts,
     options_of,
 )
 
@@ -163,8 +162,6 @@ def _given(call: str, type_: str, options: Mapping[str, Any], columns: _Columns)
             given[name] = value
     if "delay" in given and "run_at" in given:
         raise UsageError(f"{type_}: give delay= or run_at=, not both.")
-    if problem := never_starts(given.get("run_at"), given.get("expires_at")):
-        raise UsageError(f"{type_}: {problem}.")
     return given
 
 

@@ -39,6 +39,12 @@ _COLUMNS = (
     TableColumn("zone", cut="left"),
     TableColumn("sends", lambda row: f"{row['kind']} {row['type']}", cut="left"),
     TableColumn("missed", extra=True, legend="treatment of runs that were due while no worker ran"),
+    TableColumn(
+        "expires after",
+        kind="span",
+        extra=True,
+        legend="time after a run at which its command is cancelled, unless it started",
+    ),
     TableColumn("next run", lambda row: None if _state(row) else row["next_at"], kind="time"),
     TableColumn("last run", "last_at", kind="time"),
     TableColumn(

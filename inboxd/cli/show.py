@@ -16,7 +16,6 @@ from inboxd.cli.errors_shown import fields_at_fault, folded
 from inboxd.cli.options import Looking
 from inboxd.cli.output import Document, Fields, Part, TableColumn
 from inboxd.errors import UsageError
-from inboxd.model.lifecycle import Status
 from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import STATUS_WORDS, plural
 
@@ -47,7 +46,7 @@ _FIRST = (
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
     *("waits_for", "elsewhere", "suspect", "receipt", "breakers", "withheld"),
-    "secret_keys",
+    *("secret_keys", "ended_as"),
     *("links", "names_missing", "why"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
@@ -157,15 +156,12 @@ def _read(key: str, value: Any) -> object:
     return timedelta(seconds=value) if key == "duration" else value
 
 
-def _is_skipped(row: dict[str, Any]) -> bool:
-    """Whether the row was cancelled by the outcome of a row that it waited for."""
-    return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
-
-
 def _told(row: dict[str, Any]) -> Iterator[Part]:
     if row["why"] is not None:
         yield row["why"]["sentence"]
-    if _is_skipped(row):
+    if row.get("ended_as") == "expired":
+        yield "Expired: it had not started by its expires_at."
+    if row.get("ended_as") == "skipped":
         yield "Skipped: the row that it waited for had another outcome than required."
     if row["suspect"] is not None:
         yield _suspicion_told(row["suspect"])

@@ -19,7 +19,6 @@ from inboxd.client.payload import encode
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model import checks
 from inboxd.model.lineage import uuid7s
-from inboxd.model.row_columns import never_starts
 
 R = TypeVar("R")
 
@@ -76,9 +75,6 @@ def _pages(kind: Kind[R], drafts: Iterable[Any]) -> Iterator[_Page | None]:
 def drafted(kind: Kind[R], position: int, given: object) -> Any:
     """A draft, also made of a payload whose class names its type. Raises UsageError."""
     if isinstance(given, kind.draft):
-        expires_at = getattr(given, "expires_at", None)
-        if expires_at is not None and (problem := never_starts(given.run_at, expires_at)):
-            raise UsageError(f"{kind.noun} {position}: {problem}.")
         return given
     if not isinstance(given, type) and kind.named_by(type(given)) is not None:
         return kind.draft(given)

@@ -120,7 +120,7 @@ def _read(rows: _Rows, command_id: UUID) -> tuple[str, Any]:
     if status in (Status.FAILED, Status.DISMISSED):
         raise CommandFailed(command_id, error or "")
     if status == Status.CANCELLED:
-        raise CommandCancelled(command_id)
+        raise CommandCancelled(command_id, error)
     return status, None if result is None else json.loads(result)
 
 

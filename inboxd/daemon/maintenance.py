@@ -55,7 +55,7 @@ _LOOKS_PER_LEASE = 6
 _INTAKE = 0.5
 # Seconds between searches for due bulk actions.
 _ACTIONS = 1.0
-# Seconds between searches for commands that have expired, which no worker claims.
+# Seconds between searches for commands that have expired, and which no worker has claimed.
 _EXPIRY = 1.0
 # Seconds between searches for held receipts that may be released.
 _HELD = 1.0
@@ -161,7 +161,7 @@ def _of_the_leader(
     often = min(interval, grace.total_seconds() / 3)
     for name, run in _of_the_unhandled(parts, context, grace, freed, intakes):
         yield task(f"unhandled {name}", often, run, sparing=name in _SPARED)
-    yield task("expiry", _EXPIRY, partial(expire_commands, context))
+    yield task("expiry", _EXPIRY, partial(expire_commands, context), sparing=True)
     yield task("batches", interval, partial(expire_batches, context))
     yield task("undeclared schedules", interval, partial(expire_schedules, context))
     yield task("undeclared topics", interval, partial(expire_topics, context))

@@ -5,8 +5,12 @@ Members of an expired batch stay unchanged until an operator closes or cancels i
 topic or a subscription is marked at once, and kept for a week after its last worker ended.
 """
 
+from collections.abc import Sequence
+
 from inboxd.maintenance.context import MaintenanceContext
+from inboxd.model.splitting import Pieces
 from inboxd.store import batches, commands, endpoints, schedules, topics, wakeups
+from inboxd.store.connections import Row, waits_for_lock
 from inboxd.store.pools import borrow, transact
 from inboxd.telemetry.logs import get_logger
 
@@ -17,22 +21,35 @@ _PAGE = 1_000
 
 
 async def expire_commands(context: MaintenanceContext) -> None:
-    """Rows that other sessions hold are left for the next run."""
-    full = True
-    while full:
-        async with transact(context.pool) as session:
-            expired = await commands.expire(session, _PAGE)
-            if expired:  # the next commands of their keys may run
-                await wakeups.notify(session, "commands")
-        for row in expired:
-            context.metrics.count_expired(row["queue"], row["type"], row["commands"])
-            _log.info(
-                "commands have expired before they started",
-                queue=row["queue"],
-                type=row["type"],
-                commands=row["commands"],
-            )
-        full = sum(row["commands"] for row in expired) == _PAGE
+    """Rows that other sessions hold, or that wait for such rows, are left for the next run."""
+    last: Row | None = None
+    while True:
+        async with borrow(context.pool) as session:
+            page = await commands.expired(session, last, _PAGE)
+        if not page:
+            return
+        last = page[-1]
+        parts = Pieces[Sequence[int]]([row["id"] for row in page])
+        for part in parts:
+            try:
+                await _expire(context, part)
+            except Exception as error:
+                if not waits_for_lock(error):
+                    raise
+                parts.halve(part)
+
+
+async def _expire(context: MaintenanceContext, ids: Sequence[int]) -> None:
+    async with transact(context.pool) as session:
+        await session.execute("wait_briefly")  # for rows that wait for these
+        expired = await commands.expire(session, ids)
+        if expired:  # the next commands of their keys may run
+            await wakeups.notify(session, "commands")
+    for row in expired:
+        context.metrics.count_expired(row["queue"], row["type"], row["commands"])
+    if expired:
+        count = sum(row["commands"] for row in expired)
+        _log.info("commands have expired before they started", commands=count)
 
 
 async def expire_batches(context: MaintenanceContext) -> None:

@@ -169,14 +169,6 @@ def options_of(kind: str) -> dict[str, Check]:
     return {c.name: c.check for c in COLUMNS[kind] if c.option and c.check is not None}
 
 
-def never_starts(run_at: object, expires_at: object) -> str | None:
-    """The problem of both times together; each has a check of its own."""
-    times = [each for each in (run_at, expires_at) if isinstance(each, datetime) and each.tzinfo]
-    if len(times) < 2 or times[0] < times[1]:  # noqa: PLR2004 - both
-        return None
-    return "expires_at must be later than run_at: the command could never start"
-
-
 # ---------------------------------------------------------------------------- options, for editors
 
 

@@ -14,6 +14,8 @@ and workers may change. `{claimed event}`: the columns that a claim returns, ali
 with the alias `u`. `{seen by id}`: the result of one look; `{planned looks}` sets the planner.
 `{meant event h}`: a bulk action's filter, alias `h`. `{statistics}`: the counts of executions,
 `{statistics summed}`: of a group; `{statistics added}`: added to a row, alias `old`.
+`{has expired c}`: whether an unsettled command `c` has expired. `{end of h}`: how a command `h` of
+history ended: its status, or `expired` or `skipped`; `{reason of h}`: what is said of these two.
 """
 
 import re
@@ -212,6 +214,23 @@ set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true
        set_config('max_parallel_workers_per_gather', '0', true),
        set_config('plan_cache_mode', 'force_custom_plan', true)"""
 
+# A command whose attempt has failed never expires; one with crashes may have begun.
+_HAS_EXPIRED = """\
+({c}.expires_at <= clock_timestamp() AND {c}.attempts = 0 AND {c}.crashes = 0
+            AND {c}.status IN ('pending', 'waiting'))"""
+_END = """\
+CASE WHEN {h}.status <> 'cancelled' OR {h}.cancel_requested THEN {h}.status
+            WHEN {h}.attempts = 0 AND {h}.expires_at <= {h}.finished_at THEN 'expired'
+            ELSE 'skipped' END"""
+_REASON = """\
+CASE {end} WHEN 'expired' THEN 'expired: not started in time'
+            WHEN 'skipped' THEN 'skipped: not needed' END""".replace("{end}", _END)
+_OF_COMMANDS = (
+    (re.compile(r"\{has expired (\w+)\}"), _HAS_EXPIRED.replace("{c}", r"\1")),
+    (re.compile(r"\{end of (\w+)\}"), _END.replace("{h}", r"\1")),
+    (re.compile(r"\{reason of (\w+)\}"), _REASON.replace("{h}", r"\1")),
+)
+
 _MATCHES = re.compile(r"\{matching (event|command)\}")
 _MEANS = re.compile(r"\{meant (event|command) (\w+)\}")
 
@@ -221,6 +240,8 @@ def written_out(text: str) -> str:
     text = _PRIVILEGED.sub(_privileged, text)
     text = _BUT.sub(_all_but, text)
     text = _OF_STORY.sub(lambda found: _story(found[1]), text)
+    for found, said in _OF_COMMANDS:
+        text = found.sub(said, text)
     text = _STATISTICS.sub(lambda found: _statistics(found[1].strip()), text)
     text = _NEEDED.sub(lambda found: _needed(found[1], found[2]), text)
     text = text.replace("{planned looks}", PLANNED_LOOKS)

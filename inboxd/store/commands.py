@@ -210,9 +210,15 @@ def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Seq
     )
 
 
-async def expire(session: Session, rows: int) -> list[Row]:
-    """Cancel at most `rows` commands that have not started by their expires_at: see the SQL."""
-    return await session.fetch("expire_commands", rows)
+async def expired(session: Session, after: Row | None, rows: int) -> list[Row]:
+    """A page of commands that have expired. after: the last one of the page before."""
+    expires_at, id_ = (None, 0) if after is None else (after["expires_at"], after["id"])
+    return await session.fetch("expired_commands", expires_at, id_, rows)
+
+
+async def expire(session: Session, ids: Sequence[int]) -> list[Row]:
+    """Cancel those that have expired and are free. Returns their numbers, by queue and type."""
+    return await session.fetch("expire_commands", ids)
 
 
 async def write_progress(

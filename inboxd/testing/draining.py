@@ -41,7 +41,7 @@ _LOOK_SECONDS = 0.002
 # Seconds before due rows that other sessions hold back are asked for again.
 _RETRY_SECONDS = 0.02
 # Maintenance tasks that find work that is not in a row yet.
-_MAINTENANCE = ("intakes", "schedules", "batches", "dedup")
+_MAINTENANCE = ("intakes", "schedules", "expiry", "batches", "dedup")
 _THREADS = 40
 _PROCESSES = 2
 

@@ -361,6 +361,7 @@ _COMMAND = {
     "queue": "default",
     "priority": 0,
     "deadline": None,
+    "expires_at": None,
     "origin_kind": OriginKind.API,
     "origin_id": None,
 }

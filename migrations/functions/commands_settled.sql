@@ -1,8 +1,8 @@
 -- Record in batch_progress how members ended, and release rows that waited for ended commands.
 --
--- Cancelled without a request is skipped (release); dismissed was a dead letter before, and failed is one that a replay
--- has replaced: both were counted as failed. No grouping is needed if all are members of one batch and succeeded, as
--- nearly always, and as for each command that settles in its own transaction.
+-- Cancelled without a request is skipped (release), or has expired, which counts as cancelled; dismissed was a dead letter
+-- before, and failed is one that a replay has replaced: both were counted as failed. No grouping is needed if all are
+-- members of one batch and succeeded, as nearly always, and as for each command that settles in its own transaction.
 -- called by: trigger commands_settled
 -- roles: none
 -- locks: the new rows; what release locks
@@ -14,8 +14,7 @@ BEGIN
     SELECT count(*) AS rows, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
            count(batch_id) AS members, min(batch_id) AS batch, max(batch_id) AS last_batch,
            array_agg(command_id) FILTER (WHERE awaited IS NOT false AND status <> 'failed') AS ended,
-           array_agg(CASE WHEN status = 'succeeded' THEN 'succeeded'
-                          WHEN status = 'cancelled' AND NOT cancel_requested THEN 'skipped'
+           array_agg(CASE {end of settled} WHEN 'succeeded' THEN 'succeeded' WHEN 'skipped' THEN 'skipped'
                           ELSE 'cancelled' END)
                FILTER (WHERE awaited IS NOT false AND status <> 'failed') AS outcomes
       INTO all_of FROM settled;
@@ -25,9 +24,10 @@ BEGIN
         INSERT INTO {schema}.batch_progress (batch_id, succeeded, failed, cancelled, skipped)
         SELECT batch_id, count(*) FILTER (WHERE status = 'succeeded'),
                -count(*) FILTER (WHERE status IN ('failed', 'dismissed')),
-               count(*) FILTER (WHERE status = 'dismissed' OR status = 'cancelled' AND cancel_requested),
-               count(*) FILTER (WHERE status = 'cancelled' AND NOT cancel_requested)
-          FROM settled WHERE batch_id IS NOT NULL GROUP BY batch_id ORDER BY batch_id;
+               count(*) FILTER (WHERE ended IN ('dismissed', 'cancelled', 'expired')),
+               count(*) FILTER (WHERE ended = 'skipped')
+          FROM (SELECT batch_id, status, {end of settled} AS ended FROM settled) AS members
+         WHERE batch_id IS NOT NULL GROUP BY batch_id ORDER BY batch_id;
     END IF;
     IF all_of.ended IS NOT NULL THEN
         PERFORM {schema}.release(all_of.ended, all_of.outcomes);

@@ -1,10 +1,11 @@
 -- Replay dead letters without an ordering key: new rows take their places, with the same payload, batch, unique key and
 -- correlation; the old rows go to history. A function, so that an operator needs no privilege to write payloads.
 --
--- A time by which it should have started is removed if it has passed. A row is skipped if another unsettled command has its unique key, or if its batch
--- was cancelled. Rows that wait for an old row wait for its successor, which gets the name of a workflow's step. All
--- edges are seen, since a session locks a row before it adds an edge to it. Waiting rows are locked before their edges are
--- changed, as in release. A concurrent call for the same rows waits, and then finds none of them.
+-- A time by which it should have started is removed if it has passed. A row is skipped if another unsettled command has
+-- its unique key, or if its batch was cancelled. Rows that wait for an old row wait for its successor, which gets the name
+-- of a workflow's step. All edges are seen, since a session locks a row before it adds an edge to it. Waiting rows are
+-- locked before their edges are changed, as in release. A concurrent call for the same rows waits, and then finds none of
+-- them.
 -- called by: the daemon
 -- roles: operator, worker
 -- locks: the rows and the commands that wait for them (hold_ending); the new ones, their edges and steps

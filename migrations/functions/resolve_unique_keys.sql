@@ -1,16 +1,18 @@
 -- Decide, before commands with unique keys are written, which of them are not written because another command stays.
 --
 -- Senders of one key, and replays of dead letters with it, run one after another, each until its commit. Of several
--- commands of one page that replace the same key, the last one is written. Running commands are not replaced. Replaced
--- commands are locked in one order, whatever their keys are.
+-- commands of one page that replace the same key, the last one is written. Running commands are not replaced. A command that
+-- has expired holds no key: it ends here. Commands that end are locked in one order, whatever their keys are. An upgrade
+-- makes this function before migration 40 adds expires_at, which is therefore read out of the row.
 -- called by: send_command_arrays, the daemon
 -- roles: worker
--- locks: as hold_unique_keys; what is replaced, with what waits for it (hold_ending)
+-- locks: as hold_unique_keys; what is replaced or has expired, with what waits for it (hold_ending)
 CREATE OR REPLACE FUNCTION {schema}.resolve_unique_keys(types text[], keys text[], on_conflicts text[])
     RETURNS boolean[] LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     wrong    record;
+    ending   bigint[];
     replaced bigint[];
     stays    boolean[];
 BEGIN
@@ -25,15 +27,21 @@ BEGIN
        FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
       CROSS JOIN LATERAL (
           SELECT u.command_id FROM {schema}.commands u
-           WHERE u.type = g.type AND u.unique_key = g.key AND u.status <> 'failed' LIMIT 1) c
+           WHERE u.type = g.type AND u.unique_key = g.key AND u.status <> 'failed'
+             AND (u.status <> 'running' AND u.attempts = 0 AND u.crashes = 0
+                  AND (to_jsonb(u) ->> 'expires_at')::timestamptz <= clock_timestamp()) IS NOT TRUE LIMIT 1) c
       WHERE g.mode = 'reject';
-    SELECT array_agg(c.id) INTO replaced
-      FROM (SELECT DISTINCT type, key FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
-             WHERE mode = 'replace' AND key IS NOT NULL) AS g
+    SELECT array_agg(c.id), array_agg(c.id) FILTER (WHERE g.replaces) INTO ending, replaced
+      FROM (SELECT type, key, bool_or(mode = 'replace') AS replaces
+              FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
+             WHERE key IS NOT NULL GROUP BY type, key) AS g
      CROSS JOIN LATERAL (SELECT u.id FROM {schema}.commands u
-                          WHERE u.type = g.type AND u.unique_key = g.key AND u.status IN ('pending', 'waiting') OFFSET 0) AS c;
-    IF replaced IS NOT NULL THEN
-        PERFORM {schema}.hold_ending(replaced, ARRAY['cancelled']);
+                          WHERE u.type = g.type AND u.unique_key = g.key AND u.status IN ('pending', 'waiting')
+                            AND (g.replaces OR u.attempts = 0 AND u.crashes = 0
+                                 AND (to_jsonb(u) ->> 'expires_at')::timestamptz <= clock_timestamp()) OFFSET 0) AS c;
+    IF ending IS NOT NULL THEN
+        PERFORM {schema}.hold_ending(ending, ARRAY['cancelled']);
+        PERFORM {schema}.put_away(ending, 'expired');
         PERFORM {schema}.put_away(replaced, 'cancelled');
     END IF;
     SELECT array_agg(g.key IS NOT NULL AND (

@@ -10,7 +10,8 @@
 -- roles: producer, worker
 -- locks: the new rows; with unique keys, what resolve_unique_keys locks
 CREATE OR REPLACE FUNCTION {schema}.send_command_arrays(
-    types text[], payloads jsonb[], {each given command but type, payload: NAMES TYPE[] DEFAULT NULL}
+    types text[], payloads jsonb[],
+    {each given command but type, payload: NAMES TYPE[] DEFAULT NULL}
 ) RETURNS TABLE (ordinal bigint, id bigint, command_id uuid, duplicate boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column

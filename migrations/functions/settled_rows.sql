@@ -1,4 +1,5 @@
 -- The rows in history of some commands, by their uuids or by their ids, with their senders; rows of the newest days first.
+-- cancel_requested is false only for a skipped one. error: the newest; or that it has expired, or was skipped.
 --
 -- A query of all days at once locks the table and the indexes of each day until the transaction ends; with years of days, a
 -- few such sessions use up the locks of the whole server. So the first query reads the newest days, which have most of the
@@ -33,16 +34,17 @@ BEGIN
     LOOP
         BEGIN
             IF days <= short AND row_ids IS NULL THEN
-                SELECT array_agg(h.id), array_agg(h.command_id), array_agg(h.status), array_agg(h.cancel_requested),
-                       array_agg(h.result::text), array_agg(h.errors -> -1 ->> 'error'), array_agg(h.sender)
+                SELECT array_agg(h.id), array_agg(h.command_id), array_agg(h.status), array_agg({end of h} <> 'skipped'),
+                       array_agg(h.result::text),
+                       array_agg(coalesce({reason of h}, h.errors -> -1 ->> 'error')), array_agg(h.sender)
                   INTO ids, uuids, statuses, requested, results, errors, senders
                   FROM {schema}.commands_history h
                  WHERE h.command_id = ANY (command_ids);
             ELSE
-                EXECUTE 'SELECT array_agg(h.id), array_agg(h.command_id), array_agg(h.status),'
-                        ' array_agg(h.cancel_requested), array_agg(h.result::text),'
-                        ' array_agg(h.errors -> -1 ->> ''error''), array_agg(h.sender)'
-                        ' FROM {schema}.commands_history h WHERE h.finished_at >= $3 AND h.finished_at < $4 AND '
+                EXECUTE $q$SELECT array_agg(h.id), array_agg(h.command_id), array_agg(h.status),
+                        array_agg({end of h} <> 'skipped'), array_agg(h.result::text),
+                        array_agg(coalesce({reason of h}, h.errors -> -1 ->> 'error')), array_agg(h.sender)
+                        FROM {schema}.commands_history h WHERE h.finished_at >= $3 AND h.finished_at < $4 AND $q$
                         || CASE WHEN row_ids IS NULL THEN 'h.command_id = ANY ($1)' ELSE 'h.id = ANY ($2)' END
                    INTO ids, uuids, statuses, requested, results, errors, senders
                   USING command_ids, row_ids, low, high;

@@ -43,12 +43,14 @@ insert into inboxd.events (type) select 'few' from generate_series(1, 20);
 insert into inboxd.events (type, status) select 'dead', 'failed' from generate_series(1, 20);
 insert into inboxd.events (type, status) select 'other', 'failed' from generate_series(21, {dead});
 delete from inboxd.events where type = 'gone';
-insert into inboxd.commands (queue, type, run_at)
-    select 'big', 'gone', now() - interval '2 hours' from generate_series(1, {rows} / 2);
-insert into inboxd.commands (queue, type, run_at, causation_id)
-    select 'big', 'big', now() - interval '1 hour', gen_random_uuid()
+insert into inboxd.commands (queue, type, run_at, expires_at)
+    select 'big', 'gone', now() - interval '2 hours', now() - interval '1 hour'
+      from generate_series(1, {rows} / 2);
+insert into inboxd.commands (queue, type, run_at, causation_id, expires_at)
+    select 'big', 'big', now() - interval '1 hour', gen_random_uuid(), now() + interval '1 day'
       from generate_series(1, {rows});
-insert into inboxd.commands (queue, type) select 'big', 'few' from generate_series(1, 20);
+insert into inboxd.commands (queue, type, expires_at)
+    select 'big', 'few', now() from generate_series(1, 20);
 insert into inboxd.commands (queue, type, status, causation_id)
     select 'big', 'dead', 'failed', gen_random_uuid() from generate_series(1, {dead});
 insert into inboxd.commands (queue, type, status, worker_id, fence)

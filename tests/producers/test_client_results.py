@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -218,6 +219,15 @@ async def test_each_end_raises_an_error_of_its_own(database: Database) -> None:
         await database.execute(
             "UPDATE inboxd.commands SET status = 'failed', errors = '[{\"error\": \"E: dead\"}]'"
         )
+        late = await inbox.send(connection, "a.b", expires_at=datetime.now(UTC))
+        assert await connection.fetchval(
+            "select inboxd.put_away(array_agg(id), 'expired') from inboxd.commands"
+            " where expires_at is not null"
+        )
+        reason = "expired: not started in time"
+        with pytest.raises(CommandCancelled, match=rf"was cancelled \({reason}\)") as expired:
+            await inbox.result(connection, late.command_id)
+        assert expired.value.reason == reason
         with pytest.raises(CommandCancelled, match=f"command {ids[0]} was cancelled"):
             await inbox.result(connection, ids[0])
         with pytest.raises(CommandFailed, match="has failed: E: new"):

@@ -15,10 +15,10 @@ ROOT = PACKAGE.parent
 # Words of class names that are not in the glossary: plain English, and forms of its words.
 _PLAIN = """
 admission after allowance alone aside bodies by call choice context cooperative due end ended
-exporter failed finder folder judgement later leadership left limited log lone look loss lost maker
-mark one order outgoing pace part plain processing progresses purger ready reaper recovery removal
-report result runner sequential served settler settling sighting single sleep split stopped stored
-thread time to unread unwritten version walk watch work written yield
+expired expiries exporter failed finder folder judgement later leadership left limited log lone look
+loss lost maker mark one order outgoing pace part plain processing progresses purger ready reaper
+recovery removal report result runner sequential served settler settling sighting single sleep split
+stopped stored thread time to unread unwritten version walk watch work written yield
 """
 
 # Rejected words of the glossary that have another meaning elsewhere.

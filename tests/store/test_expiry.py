@@ -1,26 +1,33 @@
 """Commands that have not started by their `expires_at`: cancelled, once, and by no other end."""
 
-import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import pytest
 
 from inboxd.client import Inbox, NewCommand
+from inboxd.maintenance import expiry
+from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.lane import Lane
 from inboxd.operations import rows as operations
-from inboxd.store import batches, commands, limits
+from inboxd.store import batches, commands, limits, listing
 from inboxd.store.session import Session
 from inboxd.store.settlements import EXPIRED, Settlement
+from inboxd.store.statements import Statements
+from inboxd.telemetry.metrics import Metrics
 from tests.store.claiming import claim
 from tests.support import Database
-from tests.support.rows import daemon_session, join
+from tests.support.rows import daemon_pool, daemon_session, join
 from tests.support.verdicts import safety
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
+REASON = "expired: not started in time"
 PAST, FUTURE = "now() - interval '1 minute'", "now() + interval '1 hour'"
 
 
@@ -38,8 +45,9 @@ async def write(where: Session | Database, expires_at: str = PAST, **columns: An
     )
 
 
-async def expire(session: Session, rows: int = 100) -> int:
-    return sum(row["commands"] for row in await commands.expire(session, rows))
+async def expire(session: Session) -> int:
+    ids = [row["id"] for row in await commands.expired(session, None, 100)]
+    return sum(row["commands"] for row in await commands.expire(session, ids))
 
 
 async def settled(where: Session | Database, id_: int) -> dict[str, Any]:
@@ -50,11 +58,10 @@ async def settled(where: Session | Database, id_: int) -> dict[str, Any]:
 
 
 def assert_expired(row: dict[str, Any]) -> None:
-    assert (row["status"], row["attempts"], row["cancel_requested"]) == ("cancelled", 0, True)
-    assert row["expires_at"] is not None
-    (error,) = json.loads(row["errors"])
-    assert error["error"].startswith("Expired: it had not started at 20"), error
-    assert error["error"].endswith(" UTC")
+    """It counts no attempt and no request."""
+    assert (row["status"], row["attempts"], row["cancel_requested"]) == ("cancelled", 0, False)
+    assert row["expires_at"] <= row["finished_at"]
+    assert [row[name] for name in ("errors", "started_at", "duration")] == [None] * 3
 
 
 # ------------------------------------------------------------------------------- claim and settle
@@ -125,14 +132,18 @@ async def test_commands_that_wait_expire(database: Database) -> None:
         assert await session.connection.fetchval("select count(*) from inboxd.commands") == 2
 
 
-async def test_pages_of_expired_commands_are_bounded(database: Database) -> None:
+async def test_pages_of_expired_commands_follow_each_other(database: Database) -> None:
+    """Also commands that others hold, which the next page leaves behind."""
     async with daemon_session(database) as session:
-        for _ in range(5):
-            await write(session)
-        assert [await expire(session, 2) for _ in range(4)] == [2, 2, 1, 0]
+        written = [await write(session, "'2020-01-01'") for _ in range(5)]
+        last, found = None, list[int]()
+        while page := await commands.expired(session, last, 2):
+            found += [row["id"] for row in page]
+            last = page[-1]
+    assert found == written
 
 
-async def test_command_that_has_begun_does_not_expire(database: Database) -> None:
+async def test_command_whose_attempt_has_failed_does_not_expire(database: Database) -> None:
     async with daemon_session(database) as session:
         worker = await join(session)
         for _ in range(2):
@@ -244,12 +255,46 @@ async def test_held_row_does_not_keep_others(database: Database) -> None:
         assert await expire(two) == 1
 
 
+@pytest.mark.parametrize("page", [1, 3, 1000])
+async def test_rows_that_others_hold_delay_no_other(
+    database: Database, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    """A held command, also a step, and a command for which a held one waits."""
+    monkeypatch.setattr(expiry, "_PAGE", page)
+    async with daemon_session(database) as session, daemon_pool(database) as pool:
+        needed, held, step, other, last = [await write(session) for _ in range(5)]
+        await session.connection.execute(
+            "update inboxd.commands set needs = 1, status = 'waiting' where id = $1", step
+        )
+        uuid = await session.connection.fetchval(
+            "select command_id from inboxd.commands where id = $1", needed
+        )
+        waiting = await session.connection.fetchval(
+            "select inboxd.send_after($1, jsonb_build_object('type', 'a.b', 'queue', 'q'))", uuid
+        )
+        context = MaintenanceContext(pool, Metrics("0"), uuid4())
+        async with session.transaction():
+            await session.connection.execute(
+                "select from inboxd.commands where id = any($1) or command_id = $2 for update",
+                [held, step],
+                waiting,
+            )
+            with bounded():
+                await expiry.expire_commands(context)
+            for id_ in (other, last):
+                assert_expired(await settled(database, id_))
+            left = await database.fetchval("select count(*) from inboxd.commands")
+            assert left == 4, "three that are held or awaited by one, and the one that waits"
+        await expiry.expire_commands(context)
+        assert await database.fetchval("select count(*) from inboxd.commands") == 0
+
+
 async def test_cancelled_row_is_not_expired_as_well(database: Database) -> None:
     async with daemon_session(database) as session:
         late = await write(session)
         await operations.act(session, "commands", "cancel", [late], actor="me")
         assert await expire(session) == 0
-        assert (await settled(session, late))["errors"] is None
+        assert (await settled(session, late))["cancel_requested"]
 
 
 # -------------------------------------------------------------------------------------- replays
@@ -269,6 +314,72 @@ async def test_replay_removes_a_time_that_has_passed(database: Database, key: st
             "select expires_at is null as removed, status from inboxd.commands order by id"
         )
     assert [row["removed"] for row in rows] == [True, False]
+
+
+# ---------------------------------------------------------------------------------- unique keys
+
+SEND = (
+    "select duplicate from inboxd.send_command('test.noop', queue => 'default',"
+    " unique_key => 'u', on_conflict => $1)"
+)
+
+
+@pytest.mark.parametrize("on_conflict", ["keep", "replace", "reject"])
+async def test_expired_command_holds_no_unique_key(database: Database, on_conflict: str) -> None:
+    """It is not cancelled yet; with `keep` the new command would be lost otherwise."""
+    async with daemon_session(database) as session:
+        late = await write(session, unique_key="u")
+        assert await session.connection.fetchval(SEND, on_conflict) is False
+        assert_expired(await settled(session, late))
+        assert await session.connection.fetchval("select count(*) from inboxd.commands") == 1
+
+
+async def test_command_that_has_not_expired_keeps_its_unique_key(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        await write(session, FUTURE, unique_key="u")
+        assert await session.connection.fetchval(SEND, "keep") is True
+        with pytest.raises(asyncpg.PostgresError, match="is unsettled"):
+            await session.connection.fetchval(SEND, "reject")
+        assert await session.connection.fetchval(SEND, "replace") is False
+        (cancelled,) = await session.connection.fetch("select * from inboxd.commands_history")
+        assert cancelled["cancel_requested"], "a replaced command has not expired"
+        await session.connection.execute(f"update inboxd.commands set expires_at = {PAST}")
+        assert len(await claim(session, worker)) == 1
+        assert await session.connection.fetchval(SEND, "keep") is True, "its worker decides"
+
+
+# --------------------------------------------------------------------------------- what is shown
+
+
+async def test_reason_is_shown_also_without_the_right_to_contents(database: Database) -> None:
+    async with daemon_session(database) as session:
+        batch = await session.connection.fetchval(
+            "select id from inboxd.send_batch('b', jsonb_build_array(jsonb_build_object("
+            f"'type', 'test.noop', 'queue', 'default', 'expires_at', {PAST})))"
+        )
+        assert await expire(session) == 1
+        (row,) = await session.connection.fetch("select * from inboxd.commands_history")
+        told = await session.connection.fetchrow(
+            "select status, error from inboxd.command_result($1)", row["command_id"]
+        )
+        story = await session.connection.fetchval(
+            "select error from inboxd.story where kind = 'command' and id = $1", row["id"]
+        )
+        made_at = row["created_at"] - timedelta(days=1)
+        for viewer in (session, replace(session, sql=Statements("inboxd", ["content"]))):
+            members = await viewer.fetch("batch_members", batch, ["cancelled"], 0, 10, 10, made_at)
+            shown = await listing.one(viewer, "commands", row["id"])
+            found = await viewer.fetch(
+                "found_commands",
+                *([], [row["id"]], [row["finished_at"]], row["finished_at"], row["finished_at"]),
+            )
+            assert [each["error"] for each in (*members, *found)] == [REASON, REASON]
+            assert shown is not None
+            assert shown["ended_as"] == "expired"
+    assert told is not None
+    assert tuple(told) == ("cancelled", REASON)
+    assert story == REASON
 
 
 # ---------------------------------------------------------------------------------------- SQL
@@ -309,30 +420,24 @@ async def test_producers_give_it_by_sql(database: Database, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    ("run_at", "expires_at", "message"),
-    [
-        ("2090-01-02Z", "2090-01-01Z", "must be later than run_at: the command could never start"),
-        ("2090-01-02Z", "2090-01-02Z", "must be later than run_at"),
-        ("2020-01-01Z", "infinity", "must lie between 1970 and 9999"),
-        ("2020-01-01Z", "1969-01-01Z", "."),
-    ],
-)
-async def test_command_that_could_never_start_is_refused(
-    database: Database, way: str, run_at: str, expires_at: str, message: str
+@pytest.mark.parametrize("expires_at", ["infinity", "1969-01-01Z"])
+async def test_time_that_drivers_cannot_read_is_refused(
+    database: Database, way: str, expires_at: str
 ) -> None:
-    with pytest.raises(asyncpg.DataError, match=message):
-        await database.execute(WAYS[way](run_at, expires_at))
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.execute(WAYS[way]("2020-01-01Z", expires_at))
     assert await database.fetchval("select count(*) from inboxd.commands") == 0
 
 
-async def test_replay_and_release_pass_by_the_refusal(database: Database) -> None:
-    """Only new commands are refused: a row's run_at moves on with its retries."""
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("expires_at", ["2020-01-01Z", "2019-12-31Z"])
+async def test_command_that_could_never_start_is_written_and_expires(
+    database: Database, way: str, expires_at: str
+) -> None:
+    """Its sender may be late: it does not fail because of that."""
+    await database.execute(WAYS[way]("2020-01-01Z", expires_at))
     async with daemon_session(database) as session:
-        await write(session, FUTURE)
-        await session.connection.execute(
-            "update inboxd.commands set attempts = 1, run_at = now() + interval '2 hours'"
-        )
+        assert await expire(session) == 1
 
 
 # ------------------------------------------------------------------------------------- the client
@@ -351,15 +456,3 @@ async def test_client_gives_it(database: Database) -> None:
         await inbox.send_batch(connection, "b", _commands(later))
         found = await connection.fetch("select expires_at from inboxd.commands order by id")
     assert [row[0] for row in found] == [later, later, None, later, None]
-
-
-async def test_client_refuses_a_command_that_could_never_start(database: Database) -> None:
-    inbox, now = Inbox(), datetime.now(UTC)
-    never = NewCommand("a.b", queue="q", run_at=now + timedelta(hours=1), expires_at=now)
-    async with daemon_session(database) as session:
-        for call in (
-            lambda: inbox.send_many(session.connection, [NewCommand("a.b"), never]),
-            lambda: inbox.send_batch(session.connection, "b", [NewCommand("a.b"), never]),
-        ):
-            with pytest.raises(ValueError, match="command 1: expires_at must be later than run_at"):
-                await call()

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -274,6 +275,68 @@ async def test_function_with_a_new_result_is_made_in_the_transaction_that_drops_
     (tmp_path / f"{fails:04d}_fails.sql").unlink()
     await migrations.migrate(settings_of(database))
     await check(database)
+
+
+async def test_functions_that_are_made_anew_keep_other_callers(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Roles of an installation that has none of inboxd's roles."""
+    stranger = f"inboxd_test_{uuid4().hex[:12]} x"
+    other = _function("beginning", "7").replace("RETURNS text", "RETURNS integer")
+    drops = "-- functions next: beginning\nDROP FUNCTION {schema}.beginning(text);"
+    ship(tmp_path, monkeypatch, MORE + drops, {"beginning": other})
+    await database.execute(f'create role "{stranger}"')
+    try:
+        await database.execute(
+            f'grant execute on function inboxd.beginning to "{stranger}" with grant option;'
+            "grant execute on function inboxd.beginning to inboxd_producer"
+        )
+        await migrations.migrate(settings_of(database))
+        assert await database.fetchval("select inboxd.beginning('x')") == 7
+        assert await may_call(database, "beginning(text)", stranger)
+        assert await database.fetchval(
+            "select has_function_privilege($1, 'inboxd.beginning(text)', $2)",
+            *(stranger, "EXECUTE WITH GRANT OPTION"),
+        )
+        assert not await may_call(database, "beginning(text)", "inboxd_producer"), "by its file"
+    finally:
+        await database.execute(f'drop owned by "{stranger}"; drop role "{stranger}"')
+
+
+async def test_migration_that_names_an_unknown_function_fails(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship(tmp_path, monkeypatch, f"{MORE}-- functions next: beginnings\n")
+    with pytest.raises(SchemaError, match=r"functions without a file: \['beginnings'\]"):
+        await migrations.migrate(settings_of(database))
+
+
+async def test_migration_names_the_object_that_keeps_a_function(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drops = "-- functions next: beginning\nDROP FUNCTION {schema}.beginning(text);"
+    ship(tmp_path, monkeypatch, MORE + drops)
+    await database.execute("create view public.theirs as select inboxd.beginning('x')")
+    with pytest.raises(DatabaseError, match=r"an object of yours uses: .*view (public.)?theirs"):
+        await migrations.migrate(settings_of(database))
+    await database.execute("drop view public.theirs")
+    await migrations.migrate(settings_of(database))
+
+
+async def test_roles_get_the_rights_on_a_new_column_that_they_have_beside_it(
+    empty: Database,
+) -> None:
+    stranger = f"inboxd_test_{uuid4().hex[:12]} x"
+    await migrations.migrate(settings_of(empty), to=39)
+    await empty.execute(f'create role "{stranger}"')
+    try:
+        await empty.execute(f'grant insert (type, deadline) on inboxd.commands to "{stranger}"')
+        await migrations.migrate(settings_of(empty))
+        may = "select has_column_privilege($1, 'inboxd.commands', 'expires_at', $2)"
+        for privilege in ("insert", "select", "update"):
+            assert await empty.fetchval(may, stranger, privilege) is (privilege == "insert")
+    finally:
+        await empty.execute(f'drop owned by "{stranger}"; drop role "{stranger}"')
 
 
 async def _applied(database: Database) -> migrations.SchemaState:

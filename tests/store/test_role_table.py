@@ -140,7 +140,6 @@ FUNCTIONS = """
 function              producer receiver worker   operator viewer
 accept_event          -        -        -        -        -
 add_continuations     -        -        -        -        -
-add_expiry            -        -        x        -        -
 add_to_batch          x        -        x        -        -
 advance_import        x        -        x        -        -
 answered              -        x        x        -        -
@@ -220,7 +219,6 @@ refuse_bytes          -        -        -        -        -
 refuse_change         -        -        -        -        -
 refuse_deliveries     -        -        -        -        -
 refuse_delivery       -        -        -        -        -
-refuse_expiry         -        -        -        -        -
 refuse_headers        -        -        -        -        -
 refuse_long           -        -        -        -        -
 refuse_long_key       -        -        -        -        -

@@ -39,6 +39,11 @@ def thread(_command: Nothing, ctx: BlockingCommandContext) -> str:
     return ctx.now().isoformat()
 
 
+@handlers.command("clock.report")
+async def report(_command: Nothing, _ctx: CommandContext) -> None:
+    """Make a report of the morning, which is useless at noon."""
+
+
 @handlers.command("clock.fails", retry=Explicit(delays=("1h", "1d"), attempts=3))
 async def fails(_command: Nothing, ctx: CommandContext) -> None:
     raise ValueError("always")
@@ -51,6 +56,7 @@ async def defers(_command: Nothing, ctx: CommandContext) -> None:
 
 
 handlers.schedule("clock.nightly", "0 3 * * *", {}, command="clock.thread")
+handlers.schedule("clock.morning", "0 5 * * *", {}, command="clock.report", expires_after="1h")
 handlers.topic("clock-hours", mode="batch", key="/place", age="1h")
 handlers.topic("clock-days", mode="batch", key="/place", cron="0 0 * * *")
 
@@ -141,6 +147,37 @@ def test_a_deadline_passes(inbox: TestInbox) -> None:
     inbox.travel("2h")
     [dead] = inbox.drain(check=False).dead
     assert "deadline" in (dead.error or "")
+
+
+def test_a_command_expires(inbox: TestInbox) -> None:
+    """Also one that no handler takes, and one that is late when it is sent."""
+    soon = inbox.now() + timedelta(hours=1)
+    inbox.send("clock.thread", expires_at=soon)
+    inbox.execute(
+        "insert into inboxd.commands (type, queue, expires_at) values ('nobody.serves', 'q', $1)",
+        soon,
+    )
+    inbox.travel("2h")
+    inbox.send("clock.thread", expires_at=inbox.now() - timedelta(minutes=1))
+    drained = inbox.drain()
+    assert [row.type for row in drained.cancelled] == [
+        "clock.thread",
+        "nobody.serves",
+        "clock.thread",
+    ]
+    assert not drained.succeeded
+
+
+def test_a_missed_run_of_a_schedule_expires(inbox: TestInbox) -> None:
+    """It is sent, since its schedule says so, but never runs."""
+    inbox.drain()
+    inbox.travel(to=datetime(2031, 5, 4, 12, tzinfo=UTC))
+    inbox.drain()
+    sent = inbox.commands("clock.report")
+    assert {row.status for row in sent} == {"cancelled"}
+    inbox.travel(to=datetime(2031, 5, 5, 5, 0, 30, tzinfo=UTC))
+    inbox.drain()
+    assert inbox.commands("clock.report")[-1].status == "succeeded"
 
 
 def test_a_dedup_key_is_forgotten_after_its_window(inbox: TestInbox) -> None:

@@ -140,7 +140,7 @@ def _as_it_would_run(found: RehearsedRow) -> RehearsedRow:
         return found
     row = found.row | {"attempts": 0}
     if found.kind == "command":
-        row |= {"deadline": None, "late": None}
+        row |= {"deadline": None, "late": None, "expires_in": None}
         row |= {} if row["ordering_key"] else {"age": 0.0}  # a replay without a key is a new row
     return replace(found, row=row)
 
@@ -162,6 +162,9 @@ async def _act(
         package=_package(handlers[0]),
         remarks=[*ran.remarks],
     )
+    left = found.row["expires_in"] if found.kind == "command" else None
+    if left is not None and left <= 0:
+        report.remarks.append("It has expired: a worker would cancel it without running it.")
     usable = not session.connection.is_closed() and session.connection.is_in_transaction()
     if usable:
         report.writes = _since(before, await store.writes(session))

@@ -217,6 +217,14 @@ def test_ended_row_runs_as_its_replay(rehearse: Rehearse, sql: Sql, cli: Cli) ->
     assert (told["outcome"], told["status"]) == ("succeeded", "dismissed")
 
 
+def test_rehearsal_says_that_a_command_has_expired(rehearse: Rehearse, sql: Sql) -> None:
+    sent = send(sql, "test.ledger", n=1)
+    sql("update inboxd.commands set expires_at = now() where id = $1", sent)
+    told = rehearse("command", sent)
+    assert told["outcome"] == "succeeded"
+    assert "a worker would cancel it" in " ".join(told["remarks"])
+
+
 def test_waiting_rows_are_rehearsed_before_their_turn(rehearse: Rehearse, sql: Sql) -> None:
     """Waiting rows are rehearsed before their turn, and their lines are not locked."""
     sql(

@@ -126,7 +126,8 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "step_result": (_read_result, ("commands_command_id", "steps_pkey")),
     "unfolded_batches": (lambda c, k: batches.unfolded(c, 0.0), ()),
     "expire_batches": (lambda c, k: batches.expire(c), ()),
-    "expire_commands": (lambda c, k: commands.expire(c, 100), ("commands_expiry", "commands_pkey")),
+    "expired_commands": (lambda c, k: commands.expired(c, None, 100), ("commands_expiry",)),
+    "expire_commands": (lambda c, k: commands.expire(c, k.of("commands few")), ("commands_pkey",)),
     "claim_events from the beginning": (
         lambda c, k: events.claim(c, [_lane("default", "big"), _lane("default", "few")], 10),
         ("events_lane",),

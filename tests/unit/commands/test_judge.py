@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from inboxd.commands.ended import CANCELLED, EndedCommand, Later
+from inboxd.commands.ended import CANCELLED, EndedCommand, Expired, Later
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.key_turns import KeyTurnDue
 from inboxd.engine.execution import HandlerStopped
@@ -15,7 +15,7 @@ from inboxd.errors import Defer, HandlerTimeout, Reject, TooNew
 from inboxd.registry.plugins import default_policy
 from inboxd.settings import Settings
 from inboxd.store.connections import VOID
-from inboxd.store.settlements import Requeue, Settlement
+from inboxd.store.settlements import EXPIRED, Requeue, Settlement
 from inboxd.store.workers import WorkerIdentity
 
 LIMIT = 3
@@ -82,6 +82,15 @@ def test_a_cancelled_command_is_settled_and_a_stopped_one_runs_again() -> None:
     )
     stopped = Site().end_of(HandlerStopped("the worker stops"))
     assert (stopped.outcome, stopped.counts) == (Requeue(1, "pending", fence=7), None)
+
+
+def test_an_expired_command_ends_without_an_attempt() -> None:
+    end = Site().end_of(Expired())
+    assert (end.outcome, end.counts, end.failed) == (
+        Settlement(1, 7, EXPIRED, 0.0, None),
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

@@ -140,3 +140,17 @@ async def test_the_look_for_lost_claims_takes_a_hundredth_of_the_time(
     for took in (0.0, lease / 50, 10 * lease):
         await lost.give_back({1})
         assert lost._look_at - now == pytest.approx(max(lease, 100 * took))
+
+
+async def test_only_commands_that_have_not_ended_probe_a_breaker() -> None:
+    """The ticket of another one would never be given back, so the breaker would stay open."""
+    work, breakers = _work(), MagicMock(probing={"b"})
+    parts: Any = work._parts
+    parts.breakers, parts.controls.are_quiet = breakers, False
+    names = {"queue": "q", "type": "t", "ordering_key": None, "body_id": None, "fence": 1}
+    rows: list[Any] = [
+        names | {"id": 1, "cancel_requested": True, "expires_in": None},
+        names | {"id": 2, "cancel_requested": False, "expires_in": -1.0},
+    ]
+    work._take(rows)
+    breakers.admit.assert_called_once_with("queue", "q", "t", 2)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from inboxd.commands import settler as module
-from inboxd.commands.ended import EndedCommand
+from inboxd.commands.ended import EndedCommand, expired
 from inboxd.commands.settler import Settler
 from inboxd.commands.unwritten import UnwrittenOutcomes
 from inboxd.errors import DedupKeyHeld
@@ -108,6 +108,7 @@ class Counted:
         self.settler, parts = _settler(self.outcomes)
         self._adds = parts.metrics.tally.add
         self.stories = parts.metrics.tally.end_story
+        self.expired = parts.metrics.count_expired
         patch.setattr(module, "lend", _lend)
         patch.setattr(module, "transaction", _lend)
         patch.setattr(commands, "end", self._end)
@@ -168,6 +169,17 @@ async def test_an_execution_counts_when_its_outcome_is_written(
     assert await site.settle(_succeeded(2), _succeeded(3, sends=True)) == ["succeeded"] * 2
     assert site.counts == [("succeeded", 0.5)] * 3
     assert site.stories.call_count == 2, "a story goes on with the command that was sent"
+
+
+async def test_an_expired_command_counts_when_its_end_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a lost lease it may run elsewhere after all."""
+    site = Counted(monkeypatch)
+    site.lost = {2}
+    await site.settle(*(expired(_succeeded(id_).row) for id_ in (1, 2)))
+    site.expired.assert_called_once_with("q", "t")
+    assert site.counts == []
 
 
 async def test_a_refused_outcome_counts_once_as_what_it_became(

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from inboxd.telemetry import metrics as metrics_module
 from inboxd.telemetry import tally as tally_module
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog, Metrics
 from inboxd.telemetry.tally import OTHER, Tally
@@ -32,6 +33,20 @@ def own_families(metrics: Metrics) -> list[Metric]:
 
 _OF_ROWS = ("inboxd_page_rows", "inboxd_chunk_events", "inboxd_webhook_page_receipts")
 _OF_TIME = ("_duration_seconds", "_lag_seconds", "_age_seconds", "_timestamp_seconds")
+
+
+def test_queues_and_types_of_expired_commands_are_bounded(
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer may put ids into them."""
+    monkeypatch.setattr(metrics_module, "MAX_LANES", 2)
+    for type_ in ("a", "b", "c", "d", "a"):
+        metrics.count_expired("q", type_)
+    found = [
+        value(metrics.registry, "inboxd_commands_expired_total", queue=queue, type=type_)
+        for queue, type_ in (("q", "a"), ("q", "b"), ("q", "c"), (OTHER, OTHER))
+    ]
+    assert found == [2, 1, None, 2]
 
 
 def test_two_daemons_in_one_process_have_separate_metrics(metrics: Metrics) -> None:

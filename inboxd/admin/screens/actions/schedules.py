@@ -5,6 +5,7 @@ schedule whose payload has hidden parts can only be changed on a terminal.
 """
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from inboxd.admin.screens.actions.payload import hides_some_of, note_look
 from inboxd.admin.screens.formatting import shell
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import Conflict, UsageError
+from inboxd.model import duration
 from inboxd.model.json_text import check_json
 from inboxd.operations.by_hand import Written
 from inboxd.operations.schedules import (
@@ -48,11 +50,14 @@ _MISSED: Final = (
     ("all", tell("Run each of them")),
 )
 _TEXTS: Final[Mapping[str, Sentence]] = {
+    "expires_after": tell("A command that has not started expires after (for example 10m)"),
     "time_field": tell("Field of the payload for the time of the run"),
     "tenant": tell("Tenant"),
     "title": tell("Title"),
     "description": tell("Description"),
 }
+
+_SHOWN: Final = ("cron", "zone", "missed", "payload", "lane", "priority", *_TEXTS)
 
 
 async def _ask_add(visit: ActionVisit) -> Question:
@@ -100,10 +105,7 @@ async def _ask_change(visit: ActionVisit) -> Question:
             f"`inboxd schedules change {shell(name)}`"
         )
     await note_look(visit, f"schedule {name}")
-    shown = {
-        field: "" if (value := getattr(schedule, field)) is None else str(value)
-        for field in ("cron", "zone", "missed", "payload", "lane", "priority", *_TEXTS)
-    }
+    shown = {field: _shown(getattr(schedule, field)) for field in _SHOWN}
     return Question(
         title=tell("Schedule {name}", name=name),
         button=tell("Change"),
@@ -146,6 +148,12 @@ async def _do_remove(visit: ActionVisit) -> ActionTold:
     name = visit.named("schedule")
     await remove_schedule(visit.session, name, seen=visit.seen or "", **visit.by)
     return ActionTold(_PAGE, tell("Removed: schedule {name}.", name=name))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, timedelta):
+        return duration.write(value)
+    return "" if value is None else str(value)
 
 
 def _fields(typed: Mapping[str, str]) -> list[AskedField]:
@@ -196,6 +204,8 @@ def _said(typed: Mapping[str, str], lane: str) -> dict[str, Any]:
         for name in ("cron", "zone", "missed", *_TEXTS)
         if typed.get(name, "").strip()
     }
+    if "expires_after" in said:
+        said["expires_after"] = duration.parse(said["expires_after"])
     said["payload"] = check_json(typed.get("payload", "{}"))
     said[lane] = typed.get("lane", "").strip() or None
     try:

@@ -36,7 +36,7 @@ _APART = {
     *("why", "withheld", "origin_kind", "origin_id", "causation_id", "replay_of", "batch_id"),
     *("entity_type", "entity_id", "correlation_id", "ordering_key", "unique_key", "run_at"),
     *("awaited", "body_at", "body_id", "bucket", "fence", "head", "line_at", "needs", "position"),
-    *("updated_at", "fingerprint", "cancel_requested", "secret_keys"),
+    *("updated_at", "fingerprint", "cancel_requested", "ended_as", "secret_keys"),
 }
 
 
@@ -71,7 +71,6 @@ async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
         "contents": _contents(row) if payload else None,
         "hidden": hidden,
         "can_read": visit.visitor.may(Role.READER) and "content" not in visit.session.withheld,
-        "skipped": row["status"] == "cancelled" and not row.get("cancel_requested"),
         "more": {key: row[key] for key in sorted(row.keys() - _APART) if row[key] is not None},
         "attempts": _attempts(row["errors"] or ()),
         "acts": await _acts(table, visit, row) if own is None else None,

@@ -22,9 +22,8 @@ WITH unsettled AS MATERIALIZED (
      LIMIT $5
 ), settled AS MATERIALIZED (
     SELECT h.id, h.type, h.status, h.attempts, h.created_at, h.finished_at, h.duration,
-           {content text: left(h.errors -> -1 ->> 'error', 200)} AS error,
-           CASE WHEN h.status = 'cancelled' AND NOT h.cancel_requested THEN 'skipped'
-                WHEN h.status = 'failed' THEN 'replayed' ELSE h.status END AS outcome
+           coalesce({reason of h}, {content text: left(h.errors -> -1 ->> 'error', 200)}) AS error,
+           CASE {end of h} WHEN 'skipped' THEN 'skipped' WHEN 'failed' THEN 'replayed' ELSE h.status END AS outcome
       FROM {schema}.commands_history h
      WHERE h.batch_id = $1 AND h.finished_at >= $6::timestamptz LIMIT $5
 ), looked AS (

@@ -4,8 +4,8 @@
 -- would be a million comparisons.
 -- parameters: $1 bigint workflow, $2 integer steps at most, by name, $3 timestamptz when the workflow was created
 -- returns: name, member (uuid), kind, id, type, status, attempts, finished_at, error (the newest, shortened; or that it was
---          skipped), after (text[]: names with conditions; null: not kept), waits (text[]: uuids of unmet dependencies with
---          conditions); in the order in which the steps were made
+--          skipped or has expired), after (text[]: names with conditions; null: not kept), waits (text[]: uuids of unmet
+--          dependencies with conditions); in the order in which the steps were made
 -- locks: nothing
 WITH named AS MATERIALIZED (
     SELECT s.name, s.member, s.after FROM {schema}.steps s WHERE s.batch_id = $1::bigint ORDER BY s.batch_id, s.name LIMIT $2::integer
@@ -16,8 +16,7 @@ WITH named AS MATERIALIZED (
      WHERE c.batch_id BETWEEN $1::bigint AND $1::bigint AND c.status <> 'running' LIMIT 2 * $2
 ), settled AS MATERIALIZED (
     SELECT h.command_id, h.id, h.type, h.status, h.attempts, h.finished_at,
-           CASE WHEN h.status = 'cancelled' AND NOT h.cancel_requested THEN 'skipped: not needed'
-                ELSE {content text: left(h.errors -> -1 ->> 'error', 200)} END AS error
+           coalesce({reason of h}, {content text: left(h.errors -> -1 ->> 'error', 200)}) AS error
       FROM {schema}.commands_history h
      WHERE h.batch_id = $1 AND h.finished_at >= $3::timestamptz LIMIT 2 * $2
 ), placed AS MATERIALIZED (

@@ -1,8 +1,8 @@
 -- Move ended commands into history, if this worker's claims still hold them: succeeded, cancelled, or expired, which is
--- cancelled for that reason, and no attempt. Used for commands
--- that did not use the database; the others settle inside their own transaction by the function settle_command, which
--- raises instead. A row with a worker is running (a constraint guarantees it); a condition on the status would invite the
--- planner to use the index of running rows, and to read its dead entries at every settlement.
+-- cancelled without a request or an attempt. Used for commands that did not use the database; the others settle inside
+-- their own transaction by the function settle_command, which raises instead. A row with a worker is running (a
+-- constraint guarantees it); a condition on the status would invite the planner to use the index of running rows, and to
+-- read its dead entries at every settlement.
 -- parameters: arrays, one entry a row: $1 bigint[] ids, $2 bigint[] fences, $3 text[] statuses,
 --             $4 double precision[] seconds, $5 text[] results (JSON, null: none; NULL
 --             in place of the array: none throughout), then $6 uuid worker
@@ -17,12 +17,12 @@ WITH done AS (
     RETURNING c.*, done.ended, done.ended = 'expired' AS expired, done.seconds, done.outcome
 )
 INSERT INTO {schema}.commands_history
-       ({command but status, attempts, errors, cancel_requested, result, updated_at},
-        status, attempts, errors, cancel_requested, result, updated_at, finished_at, duration)
-SELECT {command but status, attempts, errors, cancel_requested, result, updated_at},
+       ({command but status, attempts, started_at, result, updated_at},
+        status, attempts, started_at, result, updated_at, finished_at, duration)
+SELECT {command but status, attempts, started_at, result, updated_at},
        CASE WHEN expired THEN 'cancelled' ELSE ended END,
        CASE WHEN expired THEN attempts ELSE least(attempts + 1, 32767) END,
-       CASE WHEN expired THEN {schema}.add_expiry(errors, expires_at) ELSE errors END,
-       expired OR cancel_requested, outcome::jsonb, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds)
+       CASE WHEN expired THEN NULL ELSE started_at END, outcome::jsonb, clock_timestamp(), clock_timestamp(),
+       CASE WHEN expired THEN NULL ELSE make_interval(secs => seconds) END
   FROM gone
 RETURNING id

@@ -1,6 +1,5 @@
--- Dead letters with an ordering key run again in place, which keeps their position in the line; as if for the
--- first time, but earlier errors stay listed. A time by which it should have started is removed if it has
--- passed. A row whose unique
+-- Dead letters with an ordering key run again in place, which keeps their position in the line; as if for the first time,
+-- but earlier errors stay listed. A time by which it should have started is removed if it has passed. A row whose unique
 -- key another unsettled command holds, or whose batch was cancelled, is left alone.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
 -- returns: old_id, new_id (the same) of each row that was a dead letter with an ordering key

@@ -1,7 +1,7 @@
 -- One command, hot or settled, with all columns; payload and result only on request.
 -- Of several settled rows with the same command_id, the newest.
 -- parameters: $1 bigint id, $2 uuid command_id (one of them null), $3 boolean with payload and result
--- returns: one jsonb object, or no row
+-- returns: one jsonb object, or no row; ended_as (of a settled one): its status, or expired or skipped
 -- locks: nothing
 SELECT found.whole - ARRAY['payload', 'result']
        || CASE WHEN $3::boolean THEN jsonb_build_object(
@@ -16,7 +16,7 @@ SELECT found.whole - ARRAY['payload', 'result']
                   FROM {schema}.commands) c
          WHERE id = ANY ($1::bigint || ARRAY(SELECT named.id FROM {schema}.commands named WHERE named.command_id = $2::uuid))
         UNION ALL
-        SELECT to_jsonb(c) || jsonb_build_object('duration', extract(epoch FROM duration)), id, payload,
+        SELECT to_jsonb(c) || jsonb_build_object('duration', extract(epoch FROM duration), 'ended_as', {end of c}), id, payload,
                result, body_id, body_at, 2
           FROM (SELECT {command but payload, errors, result, progress}, finished_at, duration,
                        {content jsonb: payload} AS payload, {content jsonb: errors} AS errors,
