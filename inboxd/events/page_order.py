@@ -25,7 +25,7 @@ class PageOrder:
 
     def may_run(self, row: ClaimedEvent) -> bool:
         """Whether the event may run; if not, its line stands still."""
-        if self.can_run(row) and self._may_probe(row):
+        if self.can_run(row) and may_probe(self.parts, row):
             return True
         self.stop(row)
         return False
@@ -43,10 +43,6 @@ class PageOrder:
             found = self._serves[topic, type_] = serves(self.parts, topic, type_)
         return found
 
-    def _may_probe(self, row: ClaimedEvent) -> bool:
-        breakers = self.parts.breakers
-        return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
-
     def requeue(self, row: ClaimedEvent, *, dead: bool) -> None:
         """Note that the event failed: its line stands still, or continues behind a dead letter."""
         topic = self.parts.registry.topics.get(row["topic"])
@@ -61,6 +57,12 @@ class PageOrder:
         self.lines.add((row["topic"], row["ordering_key"]))
         if row["position"] is None:
             self.lined_up.append(row["id"])
+
+
+def may_probe(parts: Parts, row: ClaimedEvent) -> bool:
+    """Whether the event may run; if its breaker is probed, it becomes a probe."""
+    breakers = parts.breakers
+    return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
 
 def serves(parts: Parts, topic: str, type_: str) -> bool:

@@ -20,6 +20,7 @@ from inboxd.engine.execution import CooperativeYield, Task
 from inboxd.engine.outcomes import is_ours, parent_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
+from inboxd.events.page_order import may_probe
 from inboxd.events.set_aside import SetAside
 from inboxd.events.settling import (
     EventSettling,
@@ -76,7 +77,7 @@ class PageRun:
         for portion in bodies.portions(rows, limits.page_bytes):
             payloads = await bodies.read(session, portion)
             for row in await bodies.complete(session, portion):
-                if results.order is None and not self._may_probe(row):
+                if results.order is None and not may_probe(self._parts, row):
                     return
                 results.met += 1
                 if self.aside.has(row["id"]):
@@ -101,10 +102,6 @@ class PageRun:
                     or controls.version != version
                 ):
                     return
-
-    def _may_probe(self, row: ClaimedEvent) -> bool:
-        breakers = self._parts.breakers
-        return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
     async def _run_one(
         self, task: Task, session: Session, row: ClaimedEvent, raw: str | None, results: PageResults
